@@ -1,0 +1,285 @@
+"""An ordered index of one side of a book that finds "the first that fits" without scanning what does not.
+
+Entries are ordered by an integer key (price, then time). Each entry carries two bit masks and a horizon,
+and so does every leaf and every block above it, as the OR (the maximum) of what lies below:
+
+* ``fit``: the entry may serve a query whose ``want`` shares at least one bit with it;
+* ``caps``: ... and whose ``need`` bits are all among its own;
+* ``horizon``: ... and whose ``horizon_min`` is not beyond its own.
+
+A search walks blocks, then leaves, then entries in key order and skips every block and leaf whose summary
+says that nothing below can fit. The masks are necessary conditions; the caller's ``accept`` decides.
+Removing an entry leaves the summaries above too wide, which is harmless for correctness; a leaf or block
+that was visited in vain is summed up afresh, so the visits that staleness costs are paid back.
+
+Three fixed levels of about 48 give a search, insert or removal a cost that hardly grows up to a million
+entries. Why not a heap: a heap finds the first, but not the first that fits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import or_
+from typing import Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+LEAF_ENTRIES_MAX: Final = 96
+BLOCK_LEAVES_MAX: Final = 96
+#: Larger than any key: prices are below 2**40 ticks and times below 2**64.
+KEY_MAX: Final = 1 << 128
+
+
+class _Leaf(Generic[T]):
+    """At most LEAF_ENTRIES_MAX entries in parallel lists, ordered by key."""
+
+    __slots__ = ("caps", "caps_any", "fit_any", "fits", "horizon_max", "horizons", "is_stale", "items", "keys")
+
+    def __init__(self, keys: list[int], items: list[T], fits: list[int], caps: list[int], horizons: list[int]) -> None:
+        self.keys = keys
+        self.items = items
+        self.fits = fits
+        self.caps = caps
+        self.horizons = horizons
+        self.summarize()
+
+    def summarize(self) -> None:
+        self.is_stale = False
+        self.fit_any = reduce(or_, self.fits, 0)
+        self.caps_any = reduce(or_, self.caps, 0)
+        self.horizon_max = max(self.horizons, default=0)
+
+
+class _Block(Generic[T]):
+    """At most BLOCK_LEAVES_MAX leaves and the largest key of each."""
+
+    __slots__ = ("caps_any", "fit_any", "horizon_max", "is_stale", "leaves", "maxes")
+
+    def __init__(self, leaves: list[_Leaf[T]]) -> None:
+        self.leaves = leaves
+        self.maxes = [leaf.keys[-1] for leaf in leaves]
+        self.summarize()
+
+    def summarize(self) -> None:
+        self.is_stale = False
+        self.fit_any = 0
+        self.caps_any = 0
+        self.horizon_max = 0
+        for leaf in self.leaves:
+            self.fit_any |= leaf.fit_any
+            self.caps_any |= leaf.caps_any
+            self.horizon_max = max(self.horizon_max, leaf.horizon_max)
+
+
+class FitIndex(Generic[T]):
+    """Entries of one side of a book in the order of their keys; keys are unique."""
+
+    __slots__ = ("_blocks", "_count", "_maxes")
+
+    def __init__(self) -> None:
+        self._blocks: list[_Block[T]] = []
+        self._maxes: list[int] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[T]:
+        for block in self._blocks:
+            for leaf in block.leaves:
+                yield from leaf.items
+
+    def keys(self) -> Iterator[int]:
+        """Yield the keys in order."""
+        for block in self._blocks:
+            for leaf in block.leaves:
+                yield from leaf.keys
+
+    def insert(self, key: int, item: T, fit: int = 1, caps: int = 0, horizon: int = 0) -> None:
+        """Add an entry; its key must not be there yet. O(log n) in practice."""
+        if not self._blocks:
+            leaf = _Leaf([key], [item], [fit], [caps], [horizon])
+            self._blocks.append(_Block([leaf]))
+            self._maxes.append(key)
+            self._count = 1
+            return
+        b = bisect_left(self._maxes, key)
+        if b == len(self._maxes):
+            b -= 1
+            self._maxes[b] = key
+        block = self._blocks[b]
+        n = bisect_left(block.maxes, key)
+        if n == len(block.maxes):
+            n -= 1
+            block.maxes[n] = key
+        leaf = block.leaves[n]
+        keys = leaf.keys
+        i = bisect_left(keys, key)
+        assert i == len(keys) or keys[i] != key, "key is already in the index"
+        keys.insert(i, key)
+        leaf.items.insert(i, item)
+        leaf.fits.insert(i, fit)
+        leaf.caps.insert(i, caps)
+        leaf.horizons.insert(i, horizon)
+        leaf.fit_any |= fit
+        leaf.caps_any |= caps
+        block.fit_any |= fit
+        block.caps_any |= caps
+        leaf.horizon_max = max(leaf.horizon_max, horizon)
+        block.horizon_max = max(block.horizon_max, horizon)
+        self._count += 1
+        if len(keys) > LEAF_ENTRIES_MAX:
+            self._split(b, n)
+
+    def remove(self, key: int) -> T:
+        """Remove and return the entry with this key; KeyError when there is none."""
+        b, n, i = self._locate(key)
+        block = self._blocks[b]
+        leaf = block.leaves[n]
+        keys = leaf.keys
+        del keys[i], leaf.fits[i], leaf.caps[i], leaf.horizons[i]
+        item = leaf.items.pop(i)
+        leaf.is_stale = block.is_stale = True
+        self._count -= 1
+        if not keys:
+            self._drop_leaf(b, n)
+        elif i == len(keys):
+            block.maxes[n] = keys[-1]
+            if n == len(block.maxes) - 1:
+                self._maxes[b] = keys[-1]
+        if keys and len(keys) < LEAF_ENTRIES_MAX // 4 and len(block.leaves) > 1:
+            self._merge(b, n)
+        return item
+
+    def update(self, key: int, fit: int, caps: int, horizon: int = 0) -> None:
+        """Give the entry with this key other masks; KeyError when there is none."""
+        b, n, i = self._locate(key)
+        block = self._blocks[b]
+        leaf = block.leaves[n]
+        leaf.fits[i] = fit
+        leaf.caps[i] = caps
+        leaf.horizons[i] = horizon
+        leaf.is_stale = block.is_stale = True
+        leaf.fit_any |= fit
+        leaf.caps_any |= caps
+        block.fit_any |= fit
+        block.caps_any |= caps
+        leaf.horizon_max = max(leaf.horizon_max, horizon)
+        block.horizon_max = max(block.horizon_max, horizon)
+
+    def peek(self) -> tuple[int, T] | None:
+        """Return the first key and entry of all."""
+        if not self._blocks:
+            return None
+        leaf = self._blocks[0].leaves[0]
+        return leaf.keys[0], leaf.items[0]
+
+    def first(  # noqa: C901, PLR0912 - the innermost loop: calls would cost more than the search
+        self,
+        want: int,
+        need: int,
+        accept: Callable[[T], bool],
+        *,
+        key_min: int = 0,
+        key_max: int = KEY_MAX,
+        horizon_min: int = 0,
+    ) -> T | None:
+        """Return the first entry with key_min ≤ key ≤ key_max that passes masks, horizon and ``accept``."""
+        for b in range(bisect_left(self._maxes, key_min), len(self._maxes)):
+            block = self._blocks[b]
+            if not block.fit_any & want or block.caps_any & need != need or block.horizon_max < horizon_min:
+                if block.leaves[0].keys[0] > key_max:
+                    return None
+                continue
+            is_block_hit = False
+            for leaf in block.leaves:
+                if not leaf.fit_any & want or leaf.caps_any & need != need or leaf.horizon_max < horizon_min:
+                    continue
+                keys = leaf.keys
+                if keys[0] > key_max:
+                    return None
+                is_hit = False
+                for i, fit in enumerate(leaf.fits):
+                    if fit & want and leaf.caps[i] & need == need and leaf.horizons[i] >= horizon_min:
+                        is_hit = True
+                        if keys[i] < key_min:
+                            continue
+                        if keys[i] > key_max:
+                            return None
+                        item = leaf.items[i]
+                        if accept(item):
+                            return item
+                if is_hit:
+                    is_block_hit = True
+                elif leaf.is_stale:
+                    leaf.summarize()
+            if block.is_stale and not is_block_hit:
+                block.summarize()
+        return None
+
+    def load(self, entries: list[tuple[int, T, int, int, int]]) -> None:
+        """Fill an empty index with (key, item, fit, caps, horizon) entries in any order."""
+        assert not self._blocks, "load fills an empty index"
+        entries.sort(key=lambda entry: entry[0])
+        size = LEAF_ENTRIES_MAX * 2 // 3
+        leaves = [
+            _Leaf(*(list(column) for column in zip(*entries[i : i + size], strict=True)))
+            for i in range(0, len(entries), size)
+        ]
+        size = BLOCK_LEAVES_MAX * 2 // 3
+        self._blocks = [_Block(leaves[i : i + size]) for i in range(0, len(leaves), size)]
+        self._maxes = [block.maxes[-1] for block in self._blocks]
+        self._count = len(entries)
+
+    def _locate(self, key: int) -> tuple[int, int, int]:
+        b = bisect_left(self._maxes, key)
+        if b < len(self._maxes):
+            block = self._blocks[b]
+            n = bisect_left(block.maxes, key)
+            keys = block.leaves[n].keys
+            i = bisect_left(keys, key)
+            if keys[i] == key:
+                return b, n, i
+        raise KeyError(key)
+
+    def _split(self, b: int, n: int) -> None:
+        block = self._blocks[b]
+        leaf = block.leaves[n]
+        half = len(leaf.keys) // 2
+        right = _Leaf(leaf.keys[half:], leaf.items[half:], leaf.fits[half:], leaf.caps[half:], leaf.horizons[half:])
+        del leaf.keys[half:], leaf.items[half:], leaf.fits[half:], leaf.caps[half:], leaf.horizons[half:]
+        leaf.summarize()
+        block.leaves.insert(n + 1, right)
+        block.maxes[n : n + 1] = [leaf.keys[-1], right.keys[-1]]
+        if len(block.leaves) > BLOCK_LEAVES_MAX:
+            half = len(block.leaves) // 2
+            other = _Block(block.leaves[half:])
+            self._blocks[b : b + 1] = [_Block(block.leaves[:half]), other]
+            self._maxes[b : b + 1] = [self._blocks[b].maxes[-1], other.maxes[-1]]
+
+    def _drop_leaf(self, b: int, n: int) -> None:
+        block = self._blocks[b]
+        del block.leaves[n], block.maxes[n]
+        if block.leaves:
+            self._maxes[b] = block.maxes[-1]
+        else:
+            del self._blocks[b], self._maxes[b]
+
+    def _merge(self, b: int, n: int) -> None:
+        """Join a leaf that has become small with a neighbor, unless the two would be full together."""
+        block = self._blocks[b]
+        left = n - 1 if n else n
+        one, two = block.leaves[left], block.leaves[left + 1]
+        if len(one.keys) + len(two.keys) > LEAF_ENTRIES_MAX * 3 // 4:
+            return
+        block.leaves[left] = _Leaf(
+            one.keys + two.keys,
+            one.items + two.items,
+            one.fits + two.fits,
+            one.caps + two.caps,
+            one.horizons + two.horizons,
+        )
+        block.maxes[left] = two.keys[-1]
+        del block.leaves[left + 1], block.maxes[left + 1]

@@ -1,0 +1,78 @@
+"""Reference price and volatility: what recent trades say, in a bounded number of buckets.
+
+The reference is the volume-weighted price of 24 hours, kept per minute; else the last auction's; else the
+operator's. The halt looks at the last ten minutes in buckets of ten seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bursa.market.state import Ask, Bid, Book
+from bursa.market.types import MINUTE_NS, SECOND_NS
+from bursa.money import round_half_even
+
+_MINUTES_MAX: Final = 24 * 60
+_BUCKET_NS: Final = 10 * SECOND_NS
+_OWNERS_MAX: Final = 8
+
+
+def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int) -> None:
+    """Count one trade into the 24-hour price and the halt's window."""
+    gpu_hours = bid.gpus * bid.hours
+    minute = at_ns // MINUTE_NS
+    minutes = book.minutes
+    if minutes and minutes[-1][0] == minute:
+        _, value, volume = minutes[-1]
+        minutes[-1] = (minute, value + price_micros * gpu_hours, volume + gpu_hours)
+    else:
+        minutes.append((minute, price_micros * gpu_hours, gpu_hours))
+        _drop_old_minutes(book, minute)
+    book.minutes_value += price_micros * gpu_hours
+    book.minutes_gpu_hours += gpu_hours
+    bucket = at_ns // _BUCKET_NS
+    window = book.window
+    if not window or window[-1][0] != bucket:
+        window.append((bucket, price_micros, price_micros, []))
+        del window[: max(0, len(window) - 6 * 60)]
+    _, low, high, owners = window[-1]
+    for owner in (bid.party_id, ask.party_id):
+        if owner not in owners and len(owners) < _OWNERS_MAX:
+            owners.append(owner)
+    window[-1] = (bucket, min(low, price_micros), max(high, price_micros), owners)
+
+
+def _drop_old_minutes(book: Book, minute: int) -> None:
+    old = 0
+    for at, value, volume in book.minutes:
+        if at > minute - _MINUTES_MAX:
+            break
+        book.minutes_value -= value
+        book.minutes_gpu_hours -= volume
+        old += 1
+    del book.minutes[:old]
+
+
+def reference_micros(book: Book, at_ns: int) -> int:
+    """Return the reference price for bands and auctions; 0 when there is none."""
+    oldest = at_ns // MINUTE_NS - _MINUTES_MAX
+    value, volume = book.minutes_value, book.minutes_gpu_hours
+    for at, old_value, old_volume in book.minutes:
+        if at > oldest:
+            break
+        value -= old_value
+        volume -= old_volume
+    if volume:
+        return round_half_even(value, volume)
+    return book.auction_micros or book.reference_micros
+
+
+def moves_too_far(book: Book, at_ns: int, *, window_minutes: int, move_percent: int, owners_min: int) -> bool:
+    """Return whether trades of enough owners within the window moved the price by more than the rules allow."""
+    oldest = (at_ns - window_minutes * MINUTE_NS) // _BUCKET_NS
+    recent = [bucket for bucket in book.window if bucket[0] > oldest]
+    if not recent:
+        return False
+    owners = {owner for bucket in recent for owner in bucket[3]}
+    low, high = min(bucket[1] for bucket in recent), max(bucket[2] for bucket in recent)
+    return len(owners) >= owners_min and (high - low) * 100 >= low * move_percent
