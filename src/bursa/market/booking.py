@@ -134,6 +134,7 @@ def hold_auction(state: State, book: Book, what: str, at_ns: int) -> None:
         AuctionHeld(book.instrument, result.price_micros, result.gpu_hours, result.imbalance_gpus, unfilled)
     )
     book.window.clear()
+    book.window_low = book.window_high = 0
     for bid, ask, host in result.fills:
         fill(state, bid, ask, host, result.price_micros, None, at_ns)
         if bid.leaves == 0:

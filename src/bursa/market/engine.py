@@ -99,7 +99,7 @@ class Engine:
             remembered.pop(command.command_id, None)
             remembered[command.command_id] = (raw, _encode(outcome), at_ns)
             if len(remembered) > IDEMPOTENCY_COMMANDS_MAX:
-                del remembered[next(iter(remembered))]
+                remembered.popitem(last=False)
         else:
             self._forget_old(at_ns)
         return outcome
@@ -111,7 +111,7 @@ class Engine:
             oldest = next(iter(remembered))
             if at_ns - remembered[oldest][2] <= IDEMPOTENCY_NS:
                 return
-            del remembered[oldest]
+            remembered.popitem(last=False)
 
     # ---- state as a whole ------------------------------------------------------------------------------
 

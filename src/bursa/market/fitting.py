@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from bursa.market.state import Ask, Bid, Host, Party, Sides, State
-from bursa.market.types import GPUS_PER_HOST_MAX, HOUR_NS, REGION_GROUPS, Filters, HostSpec
+from bursa.market.types import GPUS_PER_HOST_MAX, HOUR_NS, NO_FILTERS, REGION_GROUPS, Filters, HostSpec
 
 _HOURS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168, 240, 336, 504, 720, 1440, 4380, 8760)
 _RELIABILITY: Final = tuple(range(0, 1_001, 50))
@@ -57,7 +57,6 @@ def _up_to(count: int) -> int:
     return (1 << count) - 1
 
 
-@lru_cache(maxsize=4_096)
 def _spec_caps(spec: HostSpec) -> int:
     gpus = spec.gpus
     caps = _up_to(bisect_right(_POWERS, spec.ram_gib // gpus)) << _RAM_AT
@@ -76,19 +75,24 @@ def host_masks(sides: Sides, host: Host, ask: Ask, leaves: int) -> tuple[int, in
     gpus = _up_to(leaves) & ~_up_to(ask.min_gpus - 1)
     if not gpus:
         return 0, 0
-    spread = 1 << _ANYWHERE * _SLOT_BITS
-    spec = host.spec
-    for code in region_codes(spec):
-        spread |= 1 << region_slot(sides, code) * _SLOT_BITS
-    if host.is_verified:
-        spread |= spread << GPUS_PER_HOST_MAX
-    caps = _spec_caps(spec) | _ask_hours_caps(ask.min_hours, ask.max_hours)
-    caps |= _up_to(host.reliability // 50 + 1) << _RELIABILITY_AT
-    return gpus * spread, caps
+    known = sides.host_bits.get(host.host_id)
+    if known is None or known[0] is not host.spec or known[1] != host.is_verified:
+        spread = 1 << _ANYWHERE * _SLOT_BITS
+        for code in region_codes(host.spec):
+            spread |= 1 << region_slot(sides, code) * _SLOT_BITS
+        if host.is_verified:
+            spread |= spread << GPUS_PER_HOST_MAX
+        known = sides.host_bits[host.host_id] = (host.spec, host.is_verified, spread, _spec_caps(host.spec))
+    caps = known[3] | _ask_hours_caps(ask.min_hours, ask.max_hours)
+    return gpus * known[2], caps | _up_to(host.reliability_ppm // 50_000 + 1) << _RELIABILITY_AT
 
 
 def ask_masks(state: State, sides: Sides, ask: Ask) -> tuple[int, int]:
     """Return the masks of a whole ask: the OR over its hosts, (0, 0) when it has nothing on sale."""
+    if len(ask.offers) == 1:
+        offer = ask.offers[0]
+        host = state.hosts[offer.host_id]
+        return host_masks(sides, host, ask, host.leaves(offer.gpus))
     fit = caps = 0
     for offer in ask.offers:
         host = state.hosts[offer.host_id]
@@ -136,6 +140,8 @@ def is_linked(one: Party, other: Party) -> bool:
 def host_passes(host: Host, filters: Filters) -> bool:
     """Return whether a host meets everything that a bid's filters ask."""
     spec = host.spec
+    if filters is NO_FILTERS:
+        return True
     return (
         (not filters.regions or any(code in filters.regions for code in region_codes(spec)))
         and (host.is_verified or not filters.is_verified_only)

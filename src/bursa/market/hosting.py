@@ -107,6 +107,7 @@ def on_retire_host(state: State, command: RetireHost, at_ns: int) -> Done | Reje
     assert host.busy_mask == 0, host
     assert at_ns >= state.now_ns, at_ns
     del state.hosts[host.host_id]
+    state.sides[host.instrument].host_bits.pop(host.host_id, None)
     state.events.append(HostRetired(host.host_id))
     return Done(host.host_id)
 

@@ -25,6 +25,7 @@ LIABILITIES: Final = frozenset({
 })  # fmt: skip
 #: Kinds of account whose debit balance never goes below zero: what others owe us.
 RECEIVABLES: Final = frozenset({"customer_receivable", "seller_receivable"})
+_RECEIVABLE_PREFIXES: Final = tuple(f"{kind}:" for kind in sorted(RECEIVABLES))
 #: Accounts that an operator's own entry may touch.
 OPERATOR_ACCOUNTS: Final = frozenset({
     "psp_clearing", "bank", "input_vat", "fx_position", "seller_available", "seller_receivable", "vat_payable",
@@ -52,26 +53,26 @@ class Ledger:
 
     def post(self, postings: tuple[Posting, ...]) -> None:
         """Apply one balanced entry. An unbalanced one, or one that overdraws, is a bug: it fails an assertion."""
-        balances = self.balances
         total = 0
         currency = postings[0].currency
+        accounts = self.balances[currency]
         for posting in postings:
             if posting.currency != currency:
                 assert total == 0, f"unbalanced in {currency}: {postings}"
                 currency = posting.currency
+                accounts = self.balances[currency]
             amount = posting.credit_micros - posting.debit_micros
             total += amount
-            accounts = balances[currency]
             account = posting.account
             balance = accounts.get(account, 0) + amount
-            if balance == 0:
-                accounts.pop(account, None)
-                continue
-            accounts[account] = balance
-            if balance < 0:
+            if balance > 0:
+                assert not account.startswith(_RECEIVABLE_PREFIXES), f"{account} owes {balance}: {postings}"
+                accounts[account] = balance
+            elif balance < 0:
                 assert kind_of(account) not in LIABILITIES, f"{account} below zero by {balance}: {postings}"
-            elif account.startswith(("customer_receivable", "seller_receivable")):
-                raise AssertionError(f"{account} owes a negative sum: {postings}")
+                accounts[account] = balance
+            else:
+                accounts.pop(account, None)
             assert -INT_MAX <= balance <= INT_MAX, f"{account} beyond 64 bits"
         assert total == 0, f"unbalanced in {currency}: {postings}"
 

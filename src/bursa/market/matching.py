@@ -23,6 +23,7 @@ from bursa.market.fitting import (
 )
 from bursa.market.state import Ask, Bid, Book, Host, Rental, State
 from bursa.market.timers import TimerKind
+from bursa.market.transitions import ORDER, allows, move
 from bursa.market.types import (
     HOUR_NS,
     MINUTE_NS,
@@ -37,6 +38,11 @@ from bursa.market.volatility import record_trade
 _TIME_BITS: Final = 48
 _LAST_TIME: Final = (1 << _TIME_BITS) - 1
 _RENTAL: Final = int(TimerKind.RENTAL)
+_CLOSED_BY: Final = {
+    OrderState.FILLED: "all lots filled",
+    OrderState.CANCELED: "canceled",
+    OrderState.EXPIRED: "time in force over",
+}
 
 
 def ask_key(price_micros: int, priority: int) -> int:
@@ -116,6 +122,7 @@ def match_ask(state: State, ask: Ask, at_ns: int) -> None:
 def fill(state: State, bid: Bid, ask: Ask, host: Host, price_micros: int, taker: Side | None, at_ns: int) -> None:
     """Trade one lot: move the hold, take the GPUs, open the rental. The caller closes a bid that is filled."""
     assert bid.leaves > 0, bid
+    assert allows(ORDER, bid.state, "some lots filled"), bid
     assert ask.price_micros <= price_micros <= bid.limit_micros, (ask, price_micros, bid)
     counters = state.counters
     counters.trade += 1
@@ -216,6 +223,7 @@ def unrest_bid(state: State, bid: Bid) -> None:
 def close_bid(state: State, bid: Bid, final: OrderState, at_ns: int, *, is_resting: bool = True) -> None:
     """Close a bid: its hold is free at once and it leaves the engine."""
     assert (final is OrderState.FILLED) == (bid.leaves == 0), (bid, final)
+    assert move(ORDER, bid.state, _CLOSED_BY[final]) is final, (bid, final)
     if is_resting:
         unrest_bid(state, bid)
     resize_hold(state, bid, 0, at_ns)
@@ -227,7 +235,7 @@ def close_bid(state: State, bid: Bid, final: OrderState, at_ns: int, *, is_resti
 
 def close_ask(state: State, ask: Ask, final: OrderState) -> None:
     """Withdraw an ask: nothing more is sold under it, rentals made under it run on."""
-    assert final in {OrderState.CANCELED, OrderState.EXPIRED}, final
+    assert move(ORDER, OrderState.NEW, _CLOSED_BY[final]) is final is not OrderState.FILLED, final
     sides = state.sides[ask.instrument]
     key = sides.ask_keys.pop(ask.order_id, None)
     if key is not None:

@@ -256,16 +256,15 @@ def on_report_wiped(state: State, command: ReportWiped, at_ns: int) -> Done | Re
         return refuse(Rejection.WRONG_STATE, "rental_id", "a rental that has ended or failed")
     host = state.hosts[rental.host_id]
     ask = state.asks.get(host.ask_id)
-    before = sum(state.hosts[offer.host_id].leaves(offer.gpus) for offer in ask.offers) if ask else 0
+    offered = next(offer.gpus for offer in ask.offers if offer.host_id == host.host_id) if ask else 0
+    before = host.leaves(offered)
     drop_rental(state, host, rental)
     assert rental.state is RentalState.WIPED, rental
     assert rental.rental_id not in state.rentals, rental
-    if ask is not None:
-        after = sum(state.hosts[offer.host_id].leaves(offer.gpus) for offer in ask.offers)
-        if after > before:
-            ask.priority = state.next_priority()
-            reindex_ask(state, ask)
-            match_ask(state, ask, at_ns)
+    if ask is not None and host.leaves(offered) > before:
+        ask.priority = state.next_priority()
+        reindex_ask(state, ask)
+        match_ask(state, ask, at_ns)
     return Done(rental.rental_id)
 
 

@@ -116,7 +116,7 @@ def _rebuild(payload: _Payload) -> State:
     state.rates = dict(payload.rates)
     for currency, accounts in payload.balances:
         state.ledger.balances[currency] = dict(accounts)
-    state.remembered = {name: (raw, outcome, at_ns) for name, raw, outcome, at_ns in payload.remembered}
+    state.remembered.update((name, (raw, outcome, at_ns)) for name, raw, outcome, at_ns in payload.remembered)
     state.instruments = [book.instrument for book in payload.books]
     assert [book.number for book in payload.books] == list(range(len(payload.books))), "books out of order"
     _rebuild_orders(state)

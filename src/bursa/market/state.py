@@ -7,6 +7,7 @@ values: indexes, timers and sets of open orders are rebuilt from them (see snaps
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 import msgspec
@@ -205,6 +206,8 @@ class Rental(msgspec.Struct, gc=False, array_like=True):
     @property
     def hours(self) -> int:
         """Hours bought so far."""
+        if len(self.terms) == 1:
+            return self.terms[0].hours
         return sum(terms.hours for terms in self.terms)
 
     @property
@@ -232,22 +235,25 @@ class Book(msgspec.Struct, gc=False, array_like=True):
     minutes_value: int = 0
     minutes_gpu_hours: int = 0
     window: list[tuple[int, int, int, list[int]]] = []
+    window_low: int = 0
+    window_high: int = 0
 
 
 class Sides:
     """What can trade in a book, in the order in which it trades (derived state).
 
     ``ask_keys`` are the keys of the asks that have something on sale; ``region_slots`` number the region codes
-    in the bit masks (see fitting).
+    in the bit masks, and ``host_bits`` keep the parts of a host's masks that seldom change (see fitting).
     """
 
-    __slots__ = ("ask_keys", "asks", "bids", "region_slots")
+    __slots__ = ("ask_keys", "asks", "bids", "host_bits", "region_slots")
 
     def __init__(self) -> None:
         self.asks: FitIndex[Ask] = FitIndex()
         self.bids: FitIndex[Bid] = FitIndex()
         self.ask_keys: dict[int, int] = {}
         self.region_slots: dict[str, int] = {}
+        self.host_bits: dict[int, tuple[HostSpec, bool, int, int]] = {}
 
 
 class Transfer(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -301,8 +307,9 @@ class State:
         self.transfers: dict[int, Transfer] = {}
         self.rates: dict[Currency, Rate] = {}
         self.ledger = Ledger()
-        #: command id → (encoded command, encoded outcome, at_ns), oldest first.
-        self.remembered: dict[str, tuple[bytes, bytes, int]] = {}
+        #: command id → (encoded command, encoded outcome, at_ns), oldest first. Ordered, because a plain dict
+        #: takes longer and longer to find its first key as keys before it are deleted.
+        self.remembered: OrderedDict[str, tuple[bytes, bytes, int]] = OrderedDict()
         # Derived from the above, rebuilt on restore.
         self.sides: dict[str, Sides] = {}
         self.instruments: list[str] = []

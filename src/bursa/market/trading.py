@@ -58,7 +58,7 @@ def on_place_bid(state: State, command: PlaceBid, at_ns: int) -> Placed | Reject
         return bid
     book = state.books[bid.instrument]
     plan = plan_bid(state, book, bid, at_ns) if book.state is BookState.OPEN else []
-    is_immediate = command.time_in_force in {TimeInForce.IOC, TimeInForce.FOK}
+    is_immediate = command.time_in_force is TimeInForce.IOC or command.time_in_force is TimeInForce.FOK
     if is_immediate and not plan:
         return refuse(Rejection.NOTHING_TO_FILL, "limit_micros", "an ask within the limit that fits the bid")
     if command.time_in_force is TimeInForce.FOK and len(plan) < bid.lots:

@@ -15,6 +15,8 @@ from bursa.money import round_half_even
 _MINUTES_MAX: Final = 24 * 60
 _BUCKET_NS: Final = 10 * SECOND_NS
 _OWNERS_MAX: Final = 8
+#: Buckets remembered: the longest window that the rules allow, one hour.
+_BUCKETS_MAX: Final = 6 * 60
 
 
 def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int) -> None:
@@ -34,7 +36,11 @@ def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int) 
     window = book.window
     if not window or window[-1][0] != bucket:
         window.append((bucket, price_micros, price_micros, []))
-        del window[: max(0, len(window) - 6 * 60)]
+        del window[: max(0, len(window) - _BUCKETS_MAX)]
+        book.window_low = min(low for _, low, _, _ in window)
+        book.window_high = max(high for _, _, high, _ in window)
+    book.window_low = min(book.window_low, price_micros)
+    book.window_high = max(book.window_high, price_micros)
     _, low, high, owners = window[-1]
     for owner in (bid.party_id, ask.party_id):
         if owner not in owners and len(owners) < _OWNERS_MAX:
@@ -69,6 +75,8 @@ def reference_micros(book: Book, at_ns: int) -> int:
 
 def moves_too_far(book: Book, at_ns: int, *, window_minutes: int, move_percent: int, owners_min: int) -> bool:
     """Return whether trades of enough owners within the window moved the price by more than the rules allow."""
+    if (book.window_high - book.window_low) * 100 < book.window_low * move_percent:
+        return False  # not even all that is still remembered moved so far
     oldest = (at_ns - window_minutes * MINUTE_NS) // _BUCKET_NS
     recent = [bucket for bucket in book.window if bucket[0] > oldest]
     if not recent:

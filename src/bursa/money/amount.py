@@ -41,6 +41,9 @@ class Currency(StrEnum):
     USD = "USD"
     GBP = "GBP"
 
+    # As the text that it is: Enum's own hash is Python code, and the ledger looks up a currency for every posting.
+    __hash__ = str.__hash__
+
     @property
     def minor_digits(self) -> int:
         """Decimals of the currency on a legal document (ISO 4217); 2 for all three, as MICROS_PER_CENT relies on."""
