@@ -63,24 +63,22 @@ def move_book(state: State, book: Book, what: str, due_ns: int) -> None:
 
 
 def on_preopen_book(state: State, command: PreopenBook, at_ns: int) -> Done | Rejected:
-    """Let orders rest before the opening, or move the time of the opening."""
+    """Let orders rest before the opening, or move the time of the opening, even in its last minutes."""
     if command.opens_at_ns and not at_ns < command.opens_at_ns <= at_ns + 366 * DAY_NS:
         return refuse(Rejection.INVALID_FIELD, "opens_at_ns", "0, or a time within a year from now")
-    books = _books_for(state, command.instrument, "operator pre-opens")
-    if isinstance(books, Rejected):
-        waiting = [
-            book
-            for book in state.books.values()
-            if book.state is BookState.PREOPEN and command.instrument in {"", book.instrument}
-        ]
-        if not waiting:
-            return books
-        books = waiting
+    if command.instrument and command.instrument not in state.books:
+        return refuse(Rejection.UNKNOWN_INSTRUMENT, "instrument", "the slug of a listed GPU model, or empty for all")
+    named = [state.books[command.instrument]] if command.instrument else list(state.books.values())
+    books = [book for book in named if book.state not in {BookState.OPEN, BookState.HALTED}]
+    if not books:
+        return refuse(Rejection.WRONG_STATE, "instrument", "a book that was not opened yet")
     for book in books:
         book.opens_at_ns = command.opens_at_ns
         due_ns = max(at_ns, book.opens_at_ns - state.rules.no_cancel_minutes * MINUTE_NS) if book.opens_at_ns else 0
         if book.state is BookState.CLOSED:
             move_book(state, book, "operator pre-opens", due_ns)
+        elif book.state is BookState.NO_CANCEL:
+            move_book(state, book, "operator postpones", due_ns)
         else:
             book.due_ns = due_ns
             state.timers.add(due_ns, _BOOK, book.number)
@@ -103,7 +101,7 @@ def on_open_book(state: State, command: OpenBook, at_ns: int) -> Done | Rejected
 
 
 def on_halt_book(state: State, command: HaltBook, at_ns: int) -> Done | Rejected:
-    """Stop matching and new orders until the operator resumes."""
+    """Stop matching and new orders until the operator resumes; a halt that would end by itself is prolonged."""
     books = _books_for(state, command.instrument, "operator halts")
     if isinstance(books, Rejected):
         return books

@@ -123,8 +123,8 @@ def _hour_postings(rental: Rental, terms: Terms, hours: int) -> tuple[Posting, .
         return (held, *sale, *tax, *cost)
     mid = hours * terms.mid_net_micros
     margin = (Posting(currency, "revenue.fx_margin", 0, net - mid),) if net > mid else ()
-    crossing = (held, Posting(currency, "fx_position", 0, mid), *margin, *tax)
-    return (*crossing, Posting(_USD, "fx_position", share + fee, 0), *sale, *cost)
+    crossed = (Posting(currency, "fx_position", 0, mid),) if mid else ()
+    return (held, *crossed, *margin, *tax, Posting(_USD, "fx_position", share + fee, 0), *sale, *cost)
 
 
 def charge_hours(state: State, rental: Rental, hours: int, at_ns: int, *, is_delivered: bool = True) -> None:

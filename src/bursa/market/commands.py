@@ -180,7 +180,7 @@ class ListInstrument(_Command, frozen=True, kw_only=True):
 
 
 class PreopenBook(_Command, frozen=True, kw_only=True):
-    """CLOSED → PREOPEN, or change the time of the opening; 0 = not yet known. Empty instrument = all books."""
+    """CLOSED → PREOPEN, or another time of the opening; 0 = not yet known. Empty instrument = all not yet opened."""
 
     instrument: str = ""
     opens_at_ns: int = 0
@@ -193,7 +193,7 @@ class OpenBook(_Command, frozen=True, kw_only=True):
 
 
 class HaltBook(_Command, frozen=True, kw_only=True):
-    """Stop matching and new orders; cancels stay possible, rentals run on. Empty instrument = all open books."""
+    """Stop matching and new orders, cancels stay possible; also prolongs a halt. Empty instrument = all opened."""
 
     instrument: str = ""
 

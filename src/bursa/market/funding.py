@@ -26,6 +26,7 @@ from bursa.market.refusals import (
     AMOUNT_MICROS_MAX,
     check_amount,
     check_country,
+    check_may_order,
     check_number,
     check_slug,
     check_text,
@@ -53,10 +54,10 @@ def _renew_debt_flag(state: State, party: Party) -> None:
     party.is_in_debt = any(_debt(state, party, currency) for currency in Currency)
 
 
-def _check_room(state: State, currency: Currency, micros: int) -> Rejected | None:
-    """Refuse a sum that would take an account beyond 64 bits."""
-    largest = max((abs(balance) for balance in state.ledger.balances[currency].values()), default=0)
-    if largest + micros <= INT_MAX:
+def _check_room(state: State, party: Party, currency: Currency, provider: str, micros: int) -> Rejected | None:
+    """Refuse a sum that would take the provider's or the party's account beyond 64 bits."""
+    accounts = (f"psp_clearing:{provider}", f"wallet:{party.party_id}", f"customer_receivable:{party.party_id}")
+    if all(abs(state.ledger.balance(currency, account)) + micros <= INT_MAX for account in accounts):
         return None
     return refuse(Rejection.LIMIT_REACHED, "micros", "a sum that the ledger's 64-bit accounts have room for")
 
@@ -86,7 +87,7 @@ def on_credit_top_up(state: State, command: CreditTopUp, at_ns: int) -> Done | R
     if isinstance(party, Rejected):
         return party
     currency = command.currency
-    if refusal := _check_room(state, currency, command.micros):
+    if refusal := _check_room(state, party, currency, command.provider, command.micros):
         return refusal
     debt = _debt(state, party, currency)
     postings: tuple[Posting, ...] = (debit(currency, f"psp_clearing:{command.provider}", command.micros),)
@@ -109,6 +110,8 @@ def on_request_refund(state: State, command: RequestRefund, at_ns: int) -> Done 
     if isinstance(party, Rejected):
         return party
     currency = command.currency
+    if refusal := check_may_order(party):
+        return refusal
     if currency not in party.currencies:
         return refuse(Rejection.CURRENCY_NOT_FUNDED, "currency", "a currency that the party has topped up")
     available = state.ledger.balance(currency, f"wallet:{party.party_id}")
@@ -192,7 +195,7 @@ def on_post_chargeback(state: State, command: PostChargeback, at_ns: int) -> Don
     currency = command.currency
     if currency not in party.currencies:
         return refuse(Rejection.CURRENCY_NOT_FUNDED, "currency", "a currency that the party has topped up")
-    if refusal := _check_room(state, currency, command.micros):
+    if refusal := _check_room(state, party, currency, command.provider, command.micros):
         return refusal
     wallet = f"wallet:{party.party_id}"
     if state.ledger.balance(currency, wallet) < command.micros:
@@ -223,7 +226,7 @@ def on_win_chargeback(state: State, command: WinChargeback, at_ns: int) -> Done 
     currency = command.currency
     if currency not in party.currencies:
         return refuse(Rejection.CURRENCY_NOT_FUNDED, "currency", "a currency that the party has topped up")
-    if refusal := _check_room(state, currency, command.micros):
+    if refusal := _check_room(state, party, currency, command.provider, command.micros):
         return refusal
     debt = _debt(state, party, currency)
     postings: tuple[Posting, ...] = (debit(currency, f"psp_clearing:{command.provider}", command.micros),)
@@ -334,8 +337,8 @@ def on_request_payout(state: State, command: RequestPayout, at_ns: int) -> Done 
     party = known_party(state, command.party_id)
     if isinstance(party, Rejected):
         return party
-    if party.is_suspended:
-        return refuse(Rejection.PARTY_SUSPENDED, "party_id", "a party that is not suspended")
+    if refusal := check_may_order(party):
+        return refusal
     available = state.ledger.balance(command.currency, f"seller_available:{party.party_id}")
     if command.micros > available:
         return _insufficient(command.micros - available)
@@ -380,6 +383,9 @@ def on_set_rate(state: State, command: SetRate, at_ns: int) -> Done | Rejected:
     ) or check_number(Rejection.INVALID_FIELD, "as_of_ns", command.as_of_ns, 1, at_ns)
     if refusal:
         return refusal
+    known = state.rates.get(command.currency)
+    if known is not None and command.as_of_ns < known.as_of_ns:
+        return refuse(Rejection.INVALID_FIELD, "as_of_ns", f"at least {known.as_of_ns}, the rate in force")
     state.rates[command.currency] = Rate(command.mid_micros, command.as_of_ns)
     assert command.mid_micros > 0, command
     assert command.as_of_ns <= at_ns, command

@@ -142,7 +142,7 @@ def known_party(state: State, party_id: int) -> Party | Rejected:
 
 
 def check_may_order(party: Party) -> Rejected | None:
-    """Refuse a party that is suspended or in debt."""
+    """Refuse a party that is suspended or in debt: it neither orders nor takes money out."""
     if party.is_suspended:
         return refuse(Rejection.PARTY_SUSPENDED, "party_id", "a party that is not suspended")
     if party.is_in_debt:

@@ -108,6 +108,8 @@ def on_stop_rental(state: State, command: StopRental, at_ns: int) -> Done | Reje
         due = min(rental.hours, max(started_hours, rental.min_hours))
     settle(state, rental, due, at_ns)
     end_rental(state, rental, "renter stops", EndReason.STOPPED_BY_RENTER, at_ns)
+    if due:
+        refresh_ask(state, host, at_ns)
     assert rental.charged_hours == due, rental
     assert rental.held_micros == 0, rental
     return Done(rental.rental_id)
@@ -164,7 +166,7 @@ def refresh_ask(state: State, host: Host, at_ns: int) -> None:
 
 def suspend_host(state: State, host: Host) -> None:
     """Take a host off the market until it passes a check."""
-    host.state = move(HOST, host.state, "rental fails")
+    host.state = move(HOST, host.state, "fails to deliver")
     state.events.append(HostStateChanged(host.host_id, host.state, host.is_verified, host.spec))
     if host.ask_id:
         reindex_ask(state, state.asks[host.ask_id])
@@ -237,6 +239,7 @@ def on_end_rental(state: State, command: EndRental, at_ns: int) -> Done | Reject
     host = state.hosts[rental.host_id]
     settle(state, rental, complete_hours(rental, host.silent_since_ns or at_ns), at_ns)
     end_rental(state, rental, "operator ends it", command.reason, at_ns)
+    refresh_ask(state, host, at_ns)
     assert rental.state is RentalState.ENDED, rental
     assert rental.held_micros == 0, rental
     return Done(rental.rental_id)
@@ -393,7 +396,7 @@ def _auto_extend(state: State, rental: Rental, at_ns: int) -> EndReason | None:
         return EndReason.COMPLETED
     terms = _extension(state, rental, auto.hours, auto.limit_micros, at_ns)
     if isinstance(terms, Rejected):
-        short = {Rejection.INSUFFICIENT_FUNDS, Rejection.PARTY_IN_DEBT}
+        short = {Rejection.INSUFFICIENT_FUNDS, Rejection.PARTY_IN_DEBT, Rejection.NO_RATE}
         return EndReason.FUNDS if terms.code in short else EndReason.COMPLETED
     spent = auto.spent_micros + terms.hours * (terms.net_micros + terms.vat_micros)
     if spent > auto.cap_micros:

@@ -87,6 +87,8 @@ def digest(state: State) -> str:
 
 def load(data: bytes) -> State:
     """Return the state of a snapshot; SnapshotError when it is not one, is of another version, or is damaged."""
+    if type(data) is not bytes:
+        raise SnapshotError("data", type(data).__name__, "bytes")
     if data[: len(MAGIC)] != MAGIC or len(data) < _HEAD:
         raise SnapshotError("magic", data[: len(MAGIC)], f"a snapshot that begins with {MAGIC!r}")
     version = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 2], "big")

@@ -231,6 +231,7 @@ class Book(msgspec.Struct, gc=False, array_like=True):
     due_ns: int = 0
     reference_micros: int = 0
     auction_micros: int = 0
+    last_micros: int = 0
     minutes: list[tuple[int, int, int]] = []
     minutes_value: int = 0
     minutes_gpu_hours: int = 0

@@ -45,10 +45,12 @@ BOOK: Final[dict[tuple[BookState, str], BookState]] = {
     (BookState.CLOSED, "operator opens"): BookState.OPEN,
     (BookState.PREOPEN, "last minutes begin"): BookState.NO_CANCEL,
     (BookState.PREOPEN, "operator opens"): BookState.OPEN,
+    (BookState.NO_CANCEL, "operator postpones"): BookState.PREOPEN,
     (BookState.NO_CANCEL, "opening time"): BookState.OPEN,
     (BookState.NO_CANCEL, "operator opens"): BookState.OPEN,
     (BookState.OPEN, "operator halts"): BookState.HALTED,
     (BookState.OPEN, "price moves too far"): BookState.HALTED,
+    (BookState.HALTED, "operator halts"): BookState.HALTED,
     (BookState.HALTED, "operator resumes"): BookState.OPEN,
     (BookState.HALTED, "halt is over"): BookState.OPEN,
 }
@@ -56,13 +58,13 @@ BOOK: Final[dict[tuple[BookState, str], BookState]] = {
 HOST: Final[dict[tuple[HostState, str], HostState]] = {
     (HostState.UNCHECKED, "check passes"): HostState.HEALTHY,
     (HostState.UNCHECKED, "operator suspends"): HostState.SUSPENDED,
-    (HostState.UNCHECKED, "rental fails"): HostState.SUSPENDED,
+    (HostState.UNCHECKED, "fails to deliver"): HostState.SUSPENDED,
     (HostState.HEALTHY, "check passes"): HostState.HEALTHY,
     (HostState.HEALTHY, "operator suspends"): HostState.SUSPENDED,
-    (HostState.HEALTHY, "rental fails"): HostState.SUSPENDED,
+    (HostState.HEALTHY, "fails to deliver"): HostState.SUSPENDED,
     (HostState.SUSPENDED, "check passes"): HostState.HEALTHY,
     (HostState.SUSPENDED, "operator suspends"): HostState.SUSPENDED,
-    (HostState.SUSPENDED, "rental fails"): HostState.SUSPENDED,
+    (HostState.SUSPENDED, "fails to deliver"): HostState.SUSPENDED,
 }
 
 

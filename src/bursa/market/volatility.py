@@ -29,9 +29,10 @@ def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int) 
         minutes[-1] = (minute, value + price_micros * gpu_hours, volume + gpu_hours)
     else:
         minutes.append((minute, price_micros * gpu_hours, gpu_hours))
-        _drop_old_minutes(book, minute)
+        drop_old_minutes(book, at_ns)
     book.minutes_value += price_micros * gpu_hours
     book.minutes_gpu_hours += gpu_hours
+    book.last_micros = price_micros
     bucket = at_ns // _BUCKET_NS
     window = book.window
     if not window or window[-1][0] != bucket:
@@ -48,10 +49,12 @@ def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int) 
     window[-1] = (bucket, min(low, price_micros), max(high, price_micros), owners)
 
 
-def _drop_old_minutes(book: Book, minute: int) -> None:
+def drop_old_minutes(book: Book, at_ns: int) -> None:
+    """Forget trades older than 24 hours."""
+    oldest = at_ns // MINUTE_NS - _MINUTES_MAX
     old = 0
     for at, value, volume in book.minutes:
-        if at > minute - _MINUTES_MAX:
+        if at > oldest:
             break
         book.minutes_value -= value
         book.minutes_gpu_hours -= volume
@@ -74,13 +77,21 @@ def reference_micros(book: Book, at_ns: int) -> int:
 
 
 def moves_too_far(book: Book, at_ns: int, *, window_minutes: int, move_percent: int, owners_min: int) -> bool:
-    """Return whether trades of enough owners within the window moved the price by more than the rules allow."""
-    if (book.window_high - book.window_low) * 100 < book.window_low * move_percent:
-        return False  # not even all that is still remembered moved so far
+    """Return whether the last price lies further from the window's lowest or highest than the rules allow.
+
+    Only where the window's trades are those of enough owners, buyers and sellers counted.
+    """
+    last = book.last_micros
+
+    def is_far(low: int, high: int) -> bool:
+        return last * 100 > low * (100 + move_percent) or last * 100 < high * (100 - move_percent)
+
+    if not is_far(book.window_low, book.window_high):
+        return False  # not even from all that is still remembered
     oldest = (at_ns - window_minutes * MINUTE_NS) // _BUCKET_NS
     recent = [bucket for bucket in book.window if bucket[0] > oldest]
     if not recent:
         return False
     owners = {owner for bucket in recent for owner in bucket[3]}
     low, high = min(bucket[1] for bucket in recent), max(bucket[2] for bucket in recent)
-    return len(owners) >= owners_min and (high - low) * 100 >= low * move_percent
+    return len(owners) >= owners_min and is_far(low, high)
