@@ -45,7 +45,6 @@ def region_slot(sides: Sides, code: str) -> int:
     return slot
 
 
-@lru_cache(maxsize=4_096)
 def region_codes(spec: HostSpec) -> tuple[str, ...]:
     """Return the codes by which a filter finds a host: its country, its group."""
     codes = (spec.country,) if spec.country not in REGION_GROUPS else ()
@@ -139,11 +138,12 @@ def is_linked(one: Party, other: Party) -> bool:
 
 def host_passes(host: Host, filters: Filters) -> bool:
     """Return whether a host meets everything that a bid's filters ask."""
-    spec = host.spec
     if filters is NO_FILTERS:
         return True
+    spec = host.spec
+    regions = filters.regions
     return (
-        (not filters.regions or any(code in filters.regions for code in region_codes(spec)))
+        (not regions or spec.region in regions or (spec.country in regions and spec.country not in REGION_GROUPS))
         and (host.is_verified or not filters.is_verified_only)
         and host.reliability_ppm >= filters.reliability_min * 1_000
         and spec.ram_gib >= filters.ram_gib_min * spec.gpus

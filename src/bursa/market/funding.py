@@ -117,7 +117,10 @@ def on_request_refund(state: State, command: RequestRefund, at_ns: int) -> Done 
     available = state.ledger.balance(currency, f"wallet:{party.party_id}")
     if command.micros > available:
         return _insufficient(command.micros - available)
-    return Done(_start_transfer(state, party, currency, command.micros, at_ns, is_payout=False))
+    number = _start_transfer(state, party, currency, command.micros, at_ns, is_payout=False)
+    assert number in state.transfers, number
+    assert state.ledger.balance(currency, f"wallet:{party.party_id}") == available - command.micros, party
+    return Done(number)
 
 
 def _insufficient(micros: int) -> Rejected:

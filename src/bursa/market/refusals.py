@@ -5,6 +5,7 @@ A handler makes all of its checks before it changes anything, so a refused comma
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from bursa.market.charging import usable_mid
@@ -83,8 +84,9 @@ def check_number(code: Rejection, field: str, number: int, low: int, high: int) 
     return refuse(code, field, f"{low} to {high}")
 
 
+@lru_cache(maxsize=4_096)
 def check_filters(filters: Filters) -> Rejected | None:
-    """Refuse filters that no host could be meant by."""
+    """Refuse filters that no host could be meant by. Cached: few different ones are in use."""
     if len(filters.regions) > FILTER_ITEMS_MAX or len(filters.avoid_hosts) > FILTER_ITEMS_MAX:
         return refuse(Rejection.INVALID_FIELD, "filters", f"at most {FILTER_ITEMS_MAX} regions and hosts")
     for code in filters.regions:

@@ -17,7 +17,7 @@ from bursa.market.fitting import CAPS_ALL, ask_masks, bid_masks
 from bursa.market.matching import ask_key, bid_key
 from bursa.market.rules import MarketRules
 from bursa.market.state import Ask, Bid, Book, Counters, Host, Party, Rate, Rental, Sides, State, Transfer
-from bursa.market.types import Filters, TaxProfile
+from bursa.market.types import NO_FILTERS, Filters, TaxProfile
 from bursa.money import Currency
 
 MAGIC: Final = b"bursa-market\x00"
@@ -134,7 +134,7 @@ def _rebuild_orders(state: State) -> None:
     asks: dict[str, list[tuple[int, Ask, int, int, int]]] = {instrument: [] for instrument in state.books}
     # Decoded orders each have their own copy of the few profiles and filters in use; share them again.
     profiles: dict[TaxProfile, TaxProfile] = {}
-    filters: dict[Filters, Filters] = {}
+    filters: dict[Filters, Filters] = {NO_FILTERS: NO_FILTERS}
     masks: dict[int, int] = {}
     for bid in state.bids.values():
         bid.tax = profiles.setdefault(bid.tax, bid.tax)

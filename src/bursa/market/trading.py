@@ -93,12 +93,13 @@ def on_place_bid(state: State, command: PlaceBid, at_ns: int) -> Placed | Reject
 def _new_bid(state: State, command: PlaceBid, at_ns: int) -> Bid | Rejected:
     """Return the bid that a command asks for, not yet placed, or the refusal."""
     rules = state.rules
+    filters = NO_FILTERS if command.filters == NO_FILTERS else command.filters
     refusal = (
         check_number(Rejection.QUANTITY_OUT_OF_RANGE, "gpus", command.gpus, 1, rules.gpus_max)
         or check_number(Rejection.HOURS_OUT_OF_RANGE, "hours", command.hours, 1, rules.hours_max)
         or check_number(Rejection.QUANTITY_OUT_OF_RANGE, "lots", command.lots, 1, rules.lots_max)
         or check_price(state, "limit_micros", command.limit_micros)
-        or (check_filters(command.filters) if command.filters != NO_FILTERS else None)
+        or (None if filters is NO_FILTERS else check_filters(filters))
     )
     if refusal:
         return refusal
@@ -135,7 +136,7 @@ def _new_bid(state: State, command: PlaceBid, at_ns: int) -> Bid | Rejected:
         order_id=0, party_id=command.party_id, instrument=book.instrument, gpus=command.gpus, hours=command.hours,
         lots=command.lots, leaves=command.lots, filled=0, limit_micros=command.limit_micros, currency=command.currency,
         time_in_force=command.time_in_force, expires_at_ns=expires_at_ns,
-        filters=command.filters if command.filters != NO_FILTERS else NO_FILTERS,
+        filters=filters,
         priority=0, tax=tax, gross_micros=gross, hold_micros=hold, mid_micros=mid, rate_micros=rate,
     )  # fmt: skip
 
