@@ -14,7 +14,7 @@ from bursa.market.types import NO_FILTERS, EndReason, Filters, HostOffer, HostSp
 from bursa.money import Currency
 
 
-class _Command(msgspec.Struct, frozen=True, gc=False, tag=True, kw_only=True):
+class _Command(msgspec.Struct, frozen=True, gc=False, tag=True, kw_only=True, forbid_unknown_fields=True):
     command_id: str
 
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 
-class MarketRules(msgspec.Struct, frozen=True, gc=False):
+class MarketRules(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """Every number that the operator may set; units stand at the end of each name."""
 
     tick_micros: int = 1_000

@@ -154,7 +154,7 @@ class Rejection(_Word):
     ENTRY_NOT_ALLOWED = "ENTRY_NOT_ALLOWED"
 
 
-class Filters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+class Filters(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True, omit_defaults=True):
     """What a bid asks of a host, beyond its GPU model. An empty field asks nothing.
 
     ``regions`` holds ISO 3166 country codes or group codes (``EU``); any one of them will do.
@@ -173,7 +173,7 @@ class Filters(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 NO_FILTERS: Final = Filters()
 
 
-class HostSpec(msgspec.Struct, frozen=True, gc=False):
+class HostSpec(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """What a host is, as its agent probed it: ``gpus`` identical cards of one model in one server."""
 
     gpus: int
@@ -189,14 +189,14 @@ class HostSpec(msgspec.Struct, frozen=True, gc=False):
     driver: str = "container"
 
 
-class HostOffer(msgspec.Struct, frozen=True, gc=False):
+class HostOffer(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One host of an ask: at most ``gpus`` of its GPUs are let at any time."""
 
     host_id: int
     gpus: int
 
 
-class TaxProfile(msgspec.Struct, frozen=True, gc=False):
+class TaxProfile(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """The tax decision for a party's purchases, frozen into each order at acceptance.
 
     ``evidence`` names the stored documents (VIES reply, address, card country); ``rule_version`` names the
