@@ -29,6 +29,14 @@ class Model:
         return None
 
 
+def is_odd(item: int) -> bool:
+    return item % 2 == 1
+
+
+def is_any(_: int) -> bool:
+    return True
+
+
 def check_same(index: FitIndex[int], model: Model) -> None:
     assert list(index.keys()) == sorted(model.entries)
     assert list(index) == [model.entries[key][0] for key in sorted(model.entries)]
@@ -65,7 +73,7 @@ def test_agrees_with_a_sorted_list(seed: int, keys: int, size: int, monkeypatch:
             found = index.first(
                 want,
                 need,
-                lambda item, odd_only=odd_only: not odd_only or item % 2 == 1,
+                is_odd if odd_only else is_any,
                 key_min=key_min,
                 key_max=key_max,
                 horizon_min=horizon_min,
@@ -84,7 +92,7 @@ def test_load_equals_inserts(keys: set[int]) -> None:
     model.entries = {key: (key, 1 << key % 5, key % 7, key) for key in keys}
     check_same(loaded, model)
     for key in sorted(keys):
-        assert loaded.first(1 << key % 5, key % 7, lambda _: True, key_min=key, horizon_min=key) == key
+        assert loaded.first(1 << key % 5, key % 7, is_any, key_min=key, horizon_min=key) == key
         assert loaded.remove(key) == key
     assert len(loaded) == 0
 

@@ -36,8 +36,9 @@ class Indicative(NamedTuple):
 def best_ask(
     state: State, instrument: str, gpus: int, hours: int, filters: Filters, party_id: int, at_ns: int
 ) -> BestAsk | None:
-    """Return the first ask in price-time order that serves a lot."""
-    if instrument not in state.books:
+    """Return the first ask in price-time order that serves a lot; None for a lot that no order may ask for."""
+    rules = state.rules
+    if instrument not in state.books or not (1 <= gpus <= rules.gpus_max and 1 <= hours <= rules.hours_max):
         return None
     buyer = state.parties.get(party_id)
     found: Host | None = None
