@@ -63,6 +63,7 @@ format: $(VENV)/.dev ## Rewrite the code in the house format, with the safe lint
 .PHONY: golden
 golden: $(VENV)/.dev ## Write the golden files anew; read the diff before you commit it
 	$(PY) -m tests.test_surface
+	$(PY) -m tests.market.test_bad_input
 	$(PY) scripts/transition_tables.py
 
 .PHONY: bench

@@ -163,6 +163,7 @@ def halt_if_volatile(state: State, at_ns: int) -> None:
         if book.state is BookState.OPEN and moves_too_far(
             book,
             at_ns,
+            state.parties,
             window_minutes=rules.halt_window_minutes,
             move_percent=rules.halt_move_percent,
             owners_min=rules.halt_owners_min,

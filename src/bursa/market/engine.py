@@ -66,6 +66,8 @@ class Engine:
             command = _decode_command(raw)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
             return Outcome(_invalid(command, error))
+        if refusal := check_text("command_id", command.command_id):
+            return Outcome(refusal)
         if type(command) is Tick:
             return self._finish(command, b"", at_ns, on_tick(state, command, at_ns))
         command_id = command.command_id
@@ -76,8 +78,6 @@ class Engine:
             return Outcome(
                 Rejected(Rejection.EXISTS_WITH_DIFFERENT_FIELDS, "command_id", "an id never used for another command")
             )
-        if refusal := check_text("command_id", command_id):
-            return Outcome(refusal)
         due_ns = state.timers.next_due_ns()
         if due_ns <= at_ns:
             raise TickDueError("at_ns", at_ns, f"Tick until nothing is due; due at {due_ns}")

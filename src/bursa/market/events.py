@@ -337,7 +337,7 @@ Event = (
 
 
 class Done(msgspec.Struct, frozen=True, gc=False, tag=True):
-    """The command was carried out; ``id`` is that of what it made (party, host, refund, payout; 0 = nothing)."""
+    """The command was carried out; ``id`` is that of what it made or changed (0 = nothing with an id)."""
 
     id: int = 0
 

@@ -72,7 +72,8 @@ def depth(state: State, instrument: str, levels_max: int) -> Depth:
     for ask in sides.asks:
         if ask.price_micros not in asks and len(asks) == levels_max:
             break
-        gpus = sum(state.hosts[offer.host_id].leaves(offer.gpus) for offer in ask.offers)
+        on_sale = [state.hosts[offer.host_id].leaves(offer.gpus) for offer in ask.offers]
+        gpus = sum(leaves for leaves in on_sale if leaves >= ask.min_gpus)
         asks[ask.price_micros] = asks.get(ask.price_micros, 0) + gpus
     return Depth(tuple(bids.items()), tuple(asks.items()))
 

@@ -41,15 +41,15 @@ def refuse(code: Rejection, field: str = "", expected: str = "", shortfall_micro
 
 
 def text_is_bad(text: str) -> bool:
-    """Return whether a name or id is empty, too long, or has characters that a log line should not carry."""
-    return not text or len(text) > TEXT_MAX or not text.isprintable()
+    """Return whether a name or id is empty, too long, blank at an end, or not fit for a log line."""
+    return not text or len(text) > TEXT_MAX or not text.isprintable() or text[0] == " " or text[-1] == " "
 
 
 def check_text(field: str, text: str, *, may_be_empty: bool = False) -> Rejected | None:
     """Refuse a text that is empty, too long or unprintable."""
     if (text == "" and may_be_empty) or not text_is_bad(text):
         return None
-    return refuse(Rejection.INVALID_FIELD, field, f"1 to {TEXT_MAX} printable characters")
+    return refuse(Rejection.INVALID_FIELD, field, f"1 to {TEXT_MAX} printable characters, no space at either end")
 
 
 def check_slug(field: str, text: str) -> Rejected | None:

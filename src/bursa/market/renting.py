@@ -260,11 +260,11 @@ def on_report_wiped(state: State, command: ReportWiped, at_ns: int) -> Done | Re
     host = state.hosts[rental.host_id]
     ask = state.asks.get(host.ask_id)
     offered = next(offer.gpus for offer in ask.offers if offer.host_id == host.host_id) if ask else 0
-    before = host.leaves(offered)
+    before = max(0, offered - host.busy_mask.bit_count())
     drop_rental(state, host, rental)
     assert rental.state is RentalState.WIPED, rental
     assert rental.rental_id not in state.rentals, rental
-    if ask is not None and host.leaves(offered) > before:
+    if ask is not None and max(0, offered - host.busy_mask.bit_count()) > before:
         ask.priority = state.next_priority()
         reindex_ask(state, ask)
         match_ask(state, ask, at_ns)

@@ -99,7 +99,7 @@ def load(data: bytes) -> State:
         raise SnapshotError("digest", sha256(payload).hexdigest(), data[_HEAD - 32 : _HEAD].hex())
     try:
         return _rebuild(_decode(payload))
-    except (msgspec.MsgspecError, KeyError, AssertionError, ValueError) as error:
+    except (msgspec.MsgspecError, LookupError, ArithmeticError, MemoryError, AssertionError, ValueError) as error:
         raise SnapshotError("payload", str(error), "the state of a market") from error
 
 

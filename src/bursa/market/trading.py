@@ -220,8 +220,9 @@ def _check_amend_bid(state: State, book: Book, bid: Bid, command: AmendBid, at_n
         check_price(state, "limit_micros", command.limit_micros)
         or check_number(Rejection.QUANTITY_OUT_OF_RANGE, "lots", command.lots, bid.filled + 1, state.rules.lots_max)
         or check_book_takes_orders(book)
-        or check_bid_band(state, book, command.limit_micros, at_ns)
     )
+    if not refusal and command.limit_micros != bid.limit_micros:
+        refusal = check_bid_band(state, book, command.limit_micros, at_ns)
     if refusal:
         return refusal
     is_worse = command.limit_micros < bid.limit_micros or command.lots < bid.lots
@@ -377,8 +378,9 @@ def _check_amend_ask(
         or _check_offer_list(state, command.offers, ask.min_gpus)
         or _check_offers(state, party, command.offers, ask_id=ask.order_id)
         or check_book_takes_orders(book)
-        or check_ask_band(state, book, command.price_micros, at_ns)
     )
+    if not refusal and command.price_micros != ask.price_micros:
+        refusal = check_ask_band(state, book, command.price_micros, at_ns)
     if refusal:
         return refusal
     if state.hosts[command.offers[0].host_id].instrument != ask.instrument:

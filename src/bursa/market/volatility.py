@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from bursa.market.state import Ask, Bid, Book
+from bursa.market.fitting import is_linked
+from bursa.market.state import Ask, Bid, Book, Party
 from bursa.market.types import MINUTE_NS, SECOND_NS
 from bursa.money import round_half_even
 
@@ -76,7 +77,15 @@ def reference_micros(book: Book, at_ns: int) -> int:
     return book.auction_micros or book.reference_micros
 
 
-def moves_too_far(book: Book, at_ns: int, *, window_minutes: int, move_percent: int, owners_min: int) -> bool:
+def moves_too_far(
+    book: Book,
+    at_ns: int,
+    parties: dict[int, Party],
+    *,
+    window_minutes: int,
+    move_percent: int,
+    owners_min: int,
+) -> bool:
     """Return whether the last price lies further from the window's lowest or highest than the rules allow.
 
     Only where the window's trades are those of enough owners, buyers and sellers counted.
@@ -92,6 +101,9 @@ def moves_too_far(book: Book, at_ns: int, *, window_minutes: int, move_percent: 
     recent = [bucket for bucket in book.window if bucket[0] > oldest]
     if not recent:
         return False
-    owners = {owner for bucket in recent for owner in bucket[3]}
+    owners: list[Party] = []
+    for party in (parties[number] for bucket in recent for number in bucket[3]):
+        if not any(is_linked(party, owner) for owner in owners):
+            owners.append(party)
     low, high = min(bucket[1] for bucket in recent), max(bucket[2] for bucket in recent)
     return len(owners) >= owners_min and is_far(low, high)
