@@ -41,15 +41,20 @@ def check_same(index: FitIndex[int], model: Model) -> None:
     assert list(index.keys()) == sorted(model.entries)
     assert list(index) == [model.entries[key][0] for key in sorted(model.entries)]
     assert len(index) == len(model.entries)
+    assert list(index.faults()) == []
     first = min(model.entries, default=None)
     assert index.peek() == (None if first is None else (first, model.entries[first][0]))
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("keys", "size"), [(40, 4), (400, 6), (4_000, 96)])
-def test_agrees_with_a_sorted_list(seed: int, keys: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("keys", "size", "fruitless"), [(40, 4, 0), (400, 6, 10), (4_000, 96, 512)])
+def test_agrees_with_a_sorted_list(
+    seed: int, keys: int, size: int, fruitless: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(index_module, "LEAF_ENTRIES_MAX", size)
     monkeypatch.setattr(index_module, "BLOCK_LEAVES_MAX", size)
+    monkeypatch.setattr(index_module, "FRUITLESS_MAX", fruitless)
+    monkeypatch.setattr(index_module, "FLOORS_MAX", 20)
     rng = random.Random(seed)
     index: FitIndex[int] = FitIndex()
     model = Model()
@@ -68,6 +73,7 @@ def test_agrees_with_a_sorted_list(seed: int, keys: int, size: int, monkeypatch:
         else:
             want, need = rng.randrange(64), rng.choice([0, 1, 2, 5, 63])
             key_min, key_max = sorted((rng.randrange(keys), rng.randrange(keys)))
+            key_min *= rng.randrange(2)  # half of the searches begin at the front, and may leave a floor
             horizon_min = rng.randrange(50)
             odd_only = rng.random() < 0.5
             found = index.first(
@@ -121,3 +127,20 @@ def test_a_search_does_not_visit_what_cannot_fit() -> None:
 
     assert index.first(2, 0, accept) == count - 1
     assert asked == [count - 1]
+
+
+def test_a_rare_pair_of_common_properties_is_searched_for_once() -> None:
+    """Every leaf holds both properties, one entry holds the two together: the second search starts at it."""
+    index: FitIndex[int] = FitIndex()
+    count = 50_000
+    index.load([(2 * key, key, 1, 3 if key == count - 1 else 1 + key % 2, 0) for key in range(count)])
+    assert index.first(1, 3, is_any) == count - 1
+    assert index._floors == {(1, 3): 2 * (count - 1)}
+    index.insert(99, -1, 1, 2)
+    assert index._floors == {(1, 3): 2 * (count - 1)}, "an entry that does not pass lowers no floor"
+    index.insert(101, -2, 1, 3)
+    assert index._floors == {(1, 3): 101}
+    assert index.first(1, 3, is_any) == -2
+    assert index.remove(101) == -2
+    assert index.first(1, 3, is_any) == count - 1
+    assert index._floors == {(1, 3): 2 * (count - 1)}

@@ -188,7 +188,7 @@ def test_a_tick_with_nothing_due_changes_only_the_time() -> None:
     world = crowded_world()
     before = world.engine.balances(), world.engine.depth(H100), world.engine.next_due_ns
     world.now_ns += 1_000
-    assert world.apply(c.Tick(command_id="")).events == ()
+    assert world.apply(c.Tick(command_id="t")).events == ()
     assert world.engine.now_ns == world.now_ns
     assert (world.engine.balances(), world.engine.depth(H100), world.engine.next_due_ns) == before
 

@@ -217,6 +217,8 @@ def _indexes(state: State) -> Iterator[str]:
         )
         if list(zip(sides.asks.keys(), (ask.order_id for ask in sides.asks), strict=True)) != asks:
             yield f"{instrument}: the index of asks is not the asks with GPUs on sale"
+        for side, index in (("bids", sides.bids), ("asks", sides.asks)):
+            yield from (f"{instrument}: {side}: {fault}" for fault in index.faults())
         if {order_id: key for key, order_id in asks} != sides.ask_keys:
             yield f"{instrument}: ask_keys do not match the index"
 
@@ -247,5 +249,5 @@ def _memory(state: State) -> Iterator[str]:
     times = [at_ns for _, _, at_ns in state.remembered.values()]
     if times != sorted(times) or (times and times[-1] > state.now_ns):
         yield "remembered commands are out of order in time"
-    if state.events or state.traded:
+    if state.events or state.moved:
         yield "events of an earlier command are still there"

@@ -158,7 +158,7 @@ def book_is_due(state: State, book: Book, at_ns: int) -> None:
 def halt_if_volatile(state: State, at_ns: int) -> None:
     """Halt the books in which the command in hand moved the price too far."""
     rules = state.rules
-    for instrument in sorted(state.traded):
+    for instrument in sorted(state.moved):
         book = state.books[instrument]
         if book.state is BookState.OPEN and moves_too_far(
             book,
@@ -169,4 +169,4 @@ def halt_if_volatile(state: State, at_ns: int) -> None:
             owners_min=rules.halt_owners_min,
         ):
             move_book(state, book, "price moves too far", at_ns + rules.halt_minutes * MINUTE_NS)
-    state.traded.clear()
+    state.moved.clear()

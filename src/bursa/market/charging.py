@@ -164,6 +164,8 @@ def reverse_hours(state: State, rental: Rental, hours: int, at_ns: int) -> None:
 
 def _next_terms(rental: Rental, hours: int) -> list[tuple[Terms, int]]:
     """Return (terms, hours) for the ``hours`` hours after the charged ones."""
+    if len(rental.terms) == 1:
+        return [(rental.terms[0], hours)]
     parts: list[tuple[Terms, int]] = []
     start = 0
     first, last = rental.charged_hours, rental.charged_hours + hours

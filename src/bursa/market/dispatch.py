@@ -123,16 +123,18 @@ def dispatch(state: State, command: Command, at_ns: int) -> Done | Placed | Reje
             return on_place_bid(state, command, at_ns)
         case CancelOrder():
             return on_cancel_order(state, command, at_ns)
-        case AmendBid():
-            return on_amend_bid(state, command, at_ns)
-        case PlaceAsk():
-            return on_place_ask(state, command, at_ns)
-        case AmendAsk():
-            return on_amend_ask(state, command, at_ns)
         case StartRental():
             return on_start_rental(state, command, at_ns)
         case StopRental():
             return on_stop_rental(state, command, at_ns)
+        case ReportWiped():
+            return on_report_wiped(state, command, at_ns)
+        case AmendAsk():
+            return on_amend_ask(state, command, at_ns)
+        case AmendBid():
+            return on_amend_bid(state, command, at_ns)
+        case PlaceAsk():
+            return on_place_ask(state, command, at_ns)
         case ExtendRental():
             return on_extend_rental(state, command, at_ns)
         case SetAutoExtend():
@@ -143,8 +145,6 @@ def dispatch(state: State, command: Command, at_ns: int) -> Done | Placed | Reje
             return on_reclaim_rental(state, command, at_ns)
         case EndRental():
             return on_end_rental(state, command, at_ns)
-        case ReportWiped():
-            return on_report_wiped(state, command, at_ns)
         case Tick():
             return on_tick(state, command, at_ns)
         case _:

@@ -8,7 +8,7 @@ and digest, always. Invariants:
 * An accepted command sent again (same id, same content) gets its outcome again and changes nothing.
 * Only Tick acts on time. The caller applies Tick while ``next_due_ns`` is not later than the time of the next
   command, so that every outcome holds only what its own command caused.
-* Memory holds what is live, and the ids of the newest 65,536 accepted commands of at most 24 h; older ids are the
+* Memory holds what is live, and the ids of the newest 32,768 accepted commands of at most 24 h; older ids are the
   command log's to know (docs/decisions/0003).
 """
 
@@ -34,7 +34,6 @@ from bursa.money import Currency
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_command = msgspec.msgpack.Decoder(Command).decode
-_decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
 _FIELD: Final = re.compile(r"`\$\.?([^`]*)`")
 
 
@@ -66,21 +65,20 @@ class Engine:
             command = _decode_command(raw)
         except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
             return Outcome(_invalid(command, error))
-        if refusal := check_text("command_id", command.command_id):
+        command_id = command.command_id
+        if refusal := check_text("command_id", command_id):
             return Outcome(refusal)
         if type(command) is Tick:
             return self._finish(command, b"", at_ns, on_tick(state, command, at_ns))
-        command_id = command.command_id
         known = state.remembered.get(command_id)
         if known is not None and at_ns - known[2] <= IDEMPOTENCY_NS:
             if known[0] == raw:
-                return _decode_outcome(known[1])
+                return known[1]
             return Outcome(
                 Rejected(Rejection.EXISTS_WITH_DIFFERENT_FIELDS, "command_id", "an id never used for another command")
             )
-        due_ns = state.timers.next_due_ns()
-        if due_ns <= at_ns:
-            raise TickDueError("at_ns", at_ns, f"Tick until nothing is due; due at {due_ns}")
+        if state.timers.is_due(at_ns):
+            raise TickDueError("at_ns", at_ns, f"Tick until nothing is due; due at {self.next_due_ns}")
         return self._finish(command, raw, at_ns, dispatch(state, command, at_ns))
 
     def _finish(self, command: Command, raw: bytes, at_ns: int, result: Done | Placed | Rejected) -> Outcome:
@@ -89,15 +87,16 @@ class Engine:
         if type(result) is Rejected:
             assert not state.events, (command, result, state.events)
             return Outcome(result)
-        if state.traded:
+        if state.moved:
             halt_if_volatile(state, at_ns)
         outcome = Outcome(result, tuple(state.events))
         state.events.clear()
         state.now_ns = at_ns
         if raw:
             remembered = state.remembered
-            remembered.pop(command.command_id, None)
-            remembered[command.command_id] = (raw, _encode(outcome), at_ns)
+            if command.command_id in remembered:
+                del remembered[command.command_id]  # older than it is known for; it stands last again
+            remembered[command.command_id] = (raw, outcome, at_ns)
             if len(remembered) > IDEMPOTENCY_COMMANDS_MAX:
                 remembered.popitem(last=False)
         else:

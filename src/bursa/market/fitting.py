@@ -164,8 +164,9 @@ def pick_host(
         return None
     best: Host | None = None
     best_leaves = GPUS_PER_HOST_MAX + 1
+    hosts = state.hosts
     for offer in ask.offers:
-        host = state.hosts[offer.host_id]
+        host = hosts[offer.host_id]
         leaves = host.leaves(offer.gpus)
         if taken:
             leaves -= taken.get(host.host_id, 0)

@@ -12,6 +12,11 @@ says that nothing below can fit. The masks are necessary conditions; the caller'
 Removing an entry leaves the summaries above too wide, which is harmless for correctness; a leaf or block
 that was visited in vain is summed up afresh, so the visits that staleness costs are paid back.
 
+Summaries do not help when each of two properties is common but both together are rare. A search that looked
+at many entries in vain therefore leaves a floor: for this ``want`` and ``need``, nothing below that key passes
+the masks. The next one starts there; an insert or update below a floor lowers it if it passes. Without such
+searches there are no floors and they cost nothing.
+
 Three fixed levels of about 48 give a search, insert or removal a cost that hardly grows up to a million
 entries. Why not a heap: a heap finds the first, but not the first that fits.
 """
@@ -28,6 +33,9 @@ T = TypeVar("T")
 
 LEAF_ENTRIES_MAX: Final = 96
 BLOCK_LEAVES_MAX: Final = 96
+#: Entries that a search may look at in vain before it leaves a floor, and floors kept (the oldest goes).
+FRUITLESS_MAX: Final = 512
+FLOORS_MAX: Final = 256
 #: Larger than any key: prices are below 2**40 ticks and times below 2**64.
 KEY_MAX: Final = 1 << 128
 
@@ -76,10 +84,11 @@ class _Block(Generic[T]):
 class FitIndex(Generic[T]):
     """Entries of one side of a book in the order of their keys; keys are unique."""
 
-    __slots__ = ("_blocks", "_count", "_maxes")
+    __slots__ = ("_blocks", "_count", "_floors", "_maxes")
 
     def __init__(self) -> None:
         self._blocks: list[_Block[T]] = []
+        self._floors: dict[tuple[int, int], int] = {}
         self._maxes: list[int] = []
         self._count = 0
 
@@ -99,6 +108,8 @@ class FitIndex(Generic[T]):
 
     def insert(self, key: int, item: T, fit: int = 1, caps: int = 0, horizon: int = 0) -> None:
         """Add an entry; its key must not be there yet. O(log n) in practice."""
+        if self._floors:
+            self._lower_floors(key, fit, caps)
         if not self._blocks:
             leaf = _Leaf([key], [item], [fit], [caps], [horizon])
             self._blocks.append(_Block([leaf]))
@@ -156,6 +167,8 @@ class FitIndex(Generic[T]):
     def update(self, key: int, fit: int, caps: int, horizon: int = 0) -> None:
         """Give the entry with this key other masks; KeyError when there is none."""
         b, n, i = self._locate(key)
+        if self._floors:
+            self._lower_floors(key, fit, caps)
         block = self._blocks[b]
         leaf = block.leaves[n]
         leaf.fits[i] = fit
@@ -187,37 +200,75 @@ class FitIndex(Generic[T]):
         horizon_min: int = 0,
     ) -> T | None:
         """Return the first entry with key_min ≤ key ≤ key_max that passes masks, horizon and ``accept``."""
-        for b in range(bisect_left(self._maxes, key_min), len(self._maxes)):
+        floor = self._floors.get((want, need), 0) if self._floors else 0
+        start = max(floor, key_min)
+        # The first key that may pass the masks, whatever horizon and accept say; and entries looked at before it.
+        passed, fruitless = KEY_MAX, 0
+        found: T | None = None
+        for b in range(bisect_left(self._maxes, start), len(self._maxes)):
             block = self._blocks[b]
-            if not block.fit_any & want or block.caps_any & need != need or block.horizon_max < horizon_min:
-                if block.leaves[0].keys[0] > key_max:
-                    return None
+            if block.leaves[0].keys[0] > key_max or found is not None:
+                break
+            if not block.fit_any & want or block.caps_any & need != need:
                 continue
             is_block_hit = False
             for leaf in block.leaves:
-                if not leaf.fit_any & want or leaf.caps_any & need != need or leaf.horizon_max < horizon_min:
+                if not leaf.fit_any & want or leaf.caps_any & need != need:
                     continue
                 keys = leaf.keys
                 if keys[0] > key_max:
-                    return None
+                    break
+                if leaf.horizon_max < horizon_min:
+                    passed = min(passed, keys[0])
+                    continue
                 is_hit = False
                 for i, fit in enumerate(leaf.fits):
-                    if fit & want and leaf.caps[i] & need == need and leaf.horizons[i] >= horizon_min:
+                    if fit & want and leaf.caps[i] & need == need:
                         is_hit = True
-                        if keys[i] < key_min:
+                        key = keys[i]
+                        if key < start or key > key_max:
                             continue
-                        if keys[i] > key_max:
-                            return None
-                        item = leaf.items[i]
-                        if accept(item):
-                            return item
+                        passed = min(passed, key)
+                        if leaf.horizons[i] >= horizon_min and accept(leaf.items[i]):
+                            found = leaf.items[i]
+                            break
+                if found is not None:
+                    break
                 if is_hit:
                     is_block_hit = True
-                elif leaf.is_stale:
+                    continue
+                fruitless += len(keys)
+                if leaf.is_stale:
                     leaf.summarize()
-            if block.is_stale and not is_block_hit:
+            if block.is_stale and not is_block_hit and found is None:
                 block.summarize()
-        return None
+        if (floor or fruitless > FRUITLESS_MAX) and key_min <= floor:
+            self._set_floor((want, need), min(passed, key_max + 1))
+        return found
+
+    def _set_floor(self, query: tuple[int, int], key: int) -> None:
+        floors = self._floors
+        if query not in floors and len(floors) >= FLOORS_MAX:
+            del floors[next(iter(floors))]
+        floors[query] = key
+
+    def _lower_floors(self, key: int, fit: int, caps: int) -> None:
+        for query, floor in self._floors.items():
+            if key < floor and fit & query[0] and caps & query[1] == query[1]:
+                self._floors[query] = key
+
+    def faults(self) -> Iterator[str]:
+        """Say in words which summary or floor would hide an entry; for the audit."""
+        for block in self._blocks:
+            for leaf in block.leaves:
+                for key, fit, caps, horizon in zip(leaf.keys, leaf.fits, leaf.caps, leaf.horizons, strict=True):
+                    if (fit & ~(leaf.fit_any & block.fit_any)) or (caps & ~(leaf.caps_any & block.caps_any)):
+                        yield f"a summary hides key {key}"
+                    if horizon > min(leaf.horizon_max, block.horizon_max):
+                        yield f"a horizon hides key {key}"
+                    for (want, need), floor in self._floors.items():
+                        if key < floor and fit & want and caps & need == need:
+                            yield f"a floor hides key {key}"
 
     def load(self, entries: list[tuple[int, T, int, int, int]]) -> None:
         """Fill an empty index with (key, item, fit, caps, horizon) entries in any order."""

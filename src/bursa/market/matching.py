@@ -91,13 +91,11 @@ def match_ask(state: State, ask: Ask, at_ns: int) -> None:
     book = state.books[ask.instrument]
     sides = state.sides[ask.instrument]
     bids = sides.bids
-    if book.state is not BookState.OPEN or not bids:
+    first = bids.peek()
+    key_min, key_max = 0, bid_key(ask.price_micros, _LAST_TIME)
+    if first is None or first[0] > key_max or book.state is not BookState.OPEN:
         return
     hours_left = (ask.until_ns - at_ns) // HOUR_NS
-    key_min, key_max = 0, bid_key(ask.price_micros, _LAST_TIME)
-    first = bids.peek()
-    if first is None or first[0] > key_max:
-        return
     while True:
         fit, caps = ask_masks(state, sides, ask)
         if not fit:
@@ -174,12 +172,16 @@ def fill(state: State, bid: Bid, ask: Ask, host: Host, price_micros: int, taker:
     )
     move_hold(state, bid, rental, at_ns)
     reindex_ask(state, ask)
-    record_trade(state.books[bid.instrument], bid, ask, price_micros, at_ns)
-    state.traded.add(bid.instrument)
+    move_percent = state.rules.halt_move_percent
+    if record_trade(state.books[bid.instrument], bid, ask, price_micros, at_ns, move_percent):
+        state.moved.add(bid.instrument)
 
 
 def free_gpus(host: Host, gpus: int) -> int:
     """Return the bits of the lowest-numbered free GPUs of a host."""
+    if not host.busy_mask:
+        assert gpus <= host.spec.gpus, (host, gpus)
+        return (1 << gpus) - 1
     mask, free = 0, ~host.busy_mask & (1 << host.spec.gpus) - 1
     for _ in range(gpus):
         low = free & -free

@@ -40,14 +40,13 @@ def refuse(code: Rejection, field: str = "", expected: str = "", shortfall_micro
     return Rejected(code, field, expected, shortfall_micros)
 
 
-def text_is_bad(text: str) -> bool:
-    """Return whether a name or id is empty, too long, blank at an end, or not fit for a log line."""
-    return not text or len(text) > TEXT_MAX or not text.isprintable() or text[0] == " " or text[-1] == " "
-
-
 def check_text(field: str, text: str, *, may_be_empty: bool = False) -> Rejected | None:
-    """Refuse a text that is empty, too long or unprintable."""
-    if (text == "" and may_be_empty) or not text_is_bad(text):
+    """Refuse a text that is empty, too long, blank at an end, or not fit for a log line."""
+    if text == "":
+        is_good = may_be_empty
+    else:
+        is_good = len(text) <= TEXT_MAX and text.isprintable() and text[0] != " " != text[-1]
+    if is_good:
         return None
     return refuse(Rejection.INVALID_FIELD, field, f"1 to {TEXT_MAX} printable characters, no space at either end")
 

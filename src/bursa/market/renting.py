@@ -106,10 +106,8 @@ def on_stop_rental(state: State, command: StopRental, at_ns: int) -> Done | Reje
     else:
         started_hours = max(1, -(-(at_ns - rental.started_at_ns) // HOUR_NS))
         due = min(rental.hours, max(started_hours, rental.min_hours))
-    settle(state, rental, due, at_ns)
+    settle_delivered(state, rental, due, at_ns)
     end_rental(state, rental, "renter stops", EndReason.STOPPED_BY_RENTER, at_ns)
-    if due:
-        refresh_ask(state, host, at_ns)
     assert rental.charged_hours == due, rental
     assert rental.held_micros == 0, rental
     return Done(rental.rental_id)
@@ -122,6 +120,15 @@ def settle(state: State, rental: Rental, hours: int, at_ns: int) -> None:
         charge_hours(state, rental, missing, at_ns)
     elif missing < 0:
         reverse_hours(state, rental, -missing, at_ns)
+
+
+def settle_delivered(state: State, rental: Rental, hours: int, at_ns: int) -> None:
+    """Settle hours of a host that goes on selling: a higher reliability may let its ask serve stricter bids."""
+    host = state.hosts[rental.host_id]
+    before = host.reliability
+    settle(state, rental, hours, at_ns)
+    if host.reliability != before:
+        refresh_ask(state, host, at_ns)
 
 
 def end_rental(state: State, rental: Rental, what: str, reason: EndReason, at_ns: int) -> None:
@@ -146,8 +153,7 @@ def rental_is_due(state: State, rental: Rental, at_ns: int) -> None:
     assert rental.state is RentalState.STARTED, rental
     hours = complete_hours(rental, at_ns)
     assert hours > rental.charged_hours, rental
-    charge_hours(state, rental, hours - rental.charged_hours, at_ns)
-    refresh_ask(state, state.hosts[rental.host_id], at_ns)
+    settle_delivered(state, rental, hours, at_ns)
     if rental.charged_hours == rental.hours:
         reason = _auto_extend(state, rental, at_ns)
         if reason:
@@ -237,9 +243,8 @@ def on_end_rental(state: State, command: EndRental, at_ns: int) -> Done | Reject
     if command.reason not in {EndReason.OPERATOR, EndReason.POLICY}:
         return refuse(Rejection.INVALID_FIELD, "reason", "operator or policy")
     host = state.hosts[rental.host_id]
-    settle(state, rental, complete_hours(rental, host.silent_since_ns or at_ns), at_ns)
+    settle_delivered(state, rental, complete_hours(rental, host.silent_since_ns or at_ns), at_ns)
     end_rental(state, rental, "operator ends it", command.reason, at_ns)
-    refresh_ask(state, host, at_ns)
     assert rental.state is RentalState.ENDED, rental
     assert rental.held_micros == 0, rental
     return Done(rental.rental_id)
@@ -259,7 +264,10 @@ def on_report_wiped(state: State, command: ReportWiped, at_ns: int) -> Done | Re
         return refuse(Rejection.WRONG_STATE, "rental_id", "a rental that has ended or failed")
     host = state.hosts[rental.host_id]
     ask = state.asks.get(host.ask_id)
-    offered = next(offer.gpus for offer in ask.offers if offer.host_id == host.host_id) if ask else 0
+    offered = 0
+    for offer in ask.offers if ask else ():
+        if offer.host_id == host.host_id:
+            offered = offer.gpus
     before = max(0, offered - host.busy_mask.bit_count())
     drop_rental(state, host, rental)
     assert rental.state is RentalState.WIPED, rental

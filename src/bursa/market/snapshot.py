@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from bursa.errors import SnapshotError
+from bursa.market.events import Outcome
 from bursa.market.fitting import CAPS_ALL, ask_masks, bid_masks
 from bursa.market.matching import ask_key, bid_key
 from bursa.market.rules import MarketRules
@@ -42,7 +43,7 @@ class _Payload(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     transfers: list[Transfer]
     rates: list[tuple[Currency, Rate]]
     balances: list[tuple[Currency, list[tuple[str, int]]]]
-    remembered: list[tuple[str, bytes, bytes, int]]
+    remembered: list[tuple[str, bytes, Outcome, int]]
 
 
 _encode = msgspec.msgpack.Encoder().encode

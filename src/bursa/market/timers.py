@@ -60,9 +60,14 @@ class Timers:
             heappop(heap)
         return INT_MAX
 
+    def is_due(self, at_ns: int) -> bool:
+        """Return whether there is work by ``at_ns``; cheap when there is none, which is nearly always."""
+        heap = self._heap
+        return bool(heap) and heap[0][0] <= at_ns and self.next_due_ns() <= at_ns
+
     def pop_due(self, at_ns: int) -> tuple[int, int, int] | None:
         """Remove and return the earliest timer due by ``at_ns``; None when nothing is."""
-        if self.next_due_ns() > at_ns:
+        if not self.is_due(at_ns):
             return None
         return heappop(self._heap)
 

@@ -32,6 +32,7 @@ from bursa.market.refusals import (
     missing_order,
     refuse,
 )
+from bursa.market.rules import MarketRules
 from bursa.market.state import Ask, Bid, Book, Party, State
 from bursa.market.timers import TimerKind
 from bursa.market.types import (
@@ -95,9 +96,7 @@ def _new_bid(state: State, command: PlaceBid, at_ns: int) -> Bid | Rejected:
     rules = state.rules
     filters = NO_FILTERS if command.filters == NO_FILTERS else command.filters
     refusal = (
-        check_number(Rejection.QUANTITY_OUT_OF_RANGE, "gpus", command.gpus, 1, rules.gpus_max)
-        or check_number(Rejection.HOURS_OUT_OF_RANGE, "hours", command.hours, 1, rules.hours_max)
-        or check_number(Rejection.QUANTITY_OUT_OF_RANGE, "lots", command.lots, 1, rules.lots_max)
+        _check_lots(rules, command)
         or check_price(state, "limit_micros", command.limit_micros)
         or (None if filters is NO_FILTERS else check_filters(filters))
     )
@@ -139,6 +138,21 @@ def _new_bid(state: State, command: PlaceBid, at_ns: int) -> Bid | Rejected:
         filters=filters,
         priority=0, tax=tax, gross_micros=gross, hold_micros=hold, mid_micros=mid, rate_micros=rate,
     )  # fmt: skip
+
+
+def _check_lots(rules: MarketRules, command: PlaceBid) -> Rejected | None:
+    """Refuse lots of a size that no host or rule allows; nearly all bids pass by the first line."""
+    if (
+        1 <= command.gpus <= rules.gpus_max
+        and 1 <= command.hours <= rules.hours_max
+        and 1 <= command.lots <= rules.lots_max
+    ):
+        return None
+    return (
+        check_number(Rejection.QUANTITY_OUT_OF_RANGE, "gpus", command.gpus, 1, rules.gpus_max)
+        or check_number(Rejection.HOURS_OUT_OF_RANGE, "hours", command.hours, 1, rules.hours_max)
+        or check_number(Rejection.QUANTITY_OUT_OF_RANGE, "lots", command.lots, 1, rules.lots_max)
+    )
 
 
 def _expiry(state: State, command: PlaceBid, at_ns: int) -> int | Rejected:

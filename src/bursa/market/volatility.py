@@ -15,39 +15,56 @@ from bursa.money import round_half_even
 
 _MINUTES_MAX: Final = 24 * 60
 _BUCKET_NS: Final = 10 * SECOND_NS
+#: Parties remembered per bucket; where they start in it.
 _OWNERS_MAX: Final = 8
+_OWNERS_AT: Final = 3
 #: Buckets remembered: the longest window that the rules allow, one hour.
 _BUCKETS_MAX: Final = 6 * 60
 
 
-def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int) -> None:
-    """Count one trade into the 24-hour price and the halt's window."""
+def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int, move_percent: int) -> bool:
+    """Count one trade into the 24-hour price and the halt's window; return whether the halt must be looked at."""
     gpu_hours = bid.gpus * bid.hours
+    value = price_micros * gpu_hours
     minute = at_ns // MINUTE_NS
     minutes = book.minutes
     if minutes and minutes[-1][0] == minute:
-        _, value, volume = minutes[-1]
-        minutes[-1] = (minute, value + price_micros * gpu_hours, volume + gpu_hours)
+        minutes[-1][1] += value
+        minutes[-1][2] += gpu_hours
     else:
-        minutes.append((minute, price_micros * gpu_hours, gpu_hours))
+        minutes.append([minute, value, gpu_hours])
         drop_old_minutes(book, at_ns)
-    book.minutes_value += price_micros * gpu_hours
+    book.minutes_value += value
     book.minutes_gpu_hours += gpu_hours
     book.last_micros = price_micros
-    bucket = at_ns // _BUCKET_NS
+    _record_window(book, at_ns // _BUCKET_NS, price_micros, (bid.party_id, ask.party_id))
+    return _is_far(price_micros, book.window_low, book.window_high, move_percent)
+
+
+def _record_window(book: Book, bucket: int, price_micros: int, owners: tuple[int, int]) -> None:
     window = book.window
+    if not window:
+        book.window_low = book.window_high = price_micros
+    elif price_micros < book.window_low:
+        book.window_low = price_micros
+    elif price_micros > book.window_high:
+        book.window_high = price_micros
     if not window or window[-1][0] != bucket:
-        window.append((bucket, price_micros, price_micros, []))
-        del window[: max(0, len(window) - _BUCKETS_MAX)]
-        book.window_low = min(low for _, low, _, _ in window)
-        book.window_high = max(high for _, _, high, _ in window)
-    book.window_low = min(book.window_low, price_micros)
-    book.window_high = max(book.window_high, price_micros)
-    _, low, high, owners = window[-1]
-    for owner in (bid.party_id, ask.party_id):
-        if owner not in owners and len(owners) < _OWNERS_MAX:
-            owners.append(owner)
-    window[-1] = (bucket, min(low, price_micros), max(high, price_micros), owners)
+        window.append([bucket, price_micros, price_micros, *owners])
+        if len(window) > _BUCKETS_MAX:
+            del window[0]
+        return
+    last = window[-1]
+    last[1] = min(last[1], price_micros)
+    last[2] = max(last[2], price_micros)
+    for owner in owners:
+        if len(last) < _OWNERS_AT + _OWNERS_MAX and owner not in last[_OWNERS_AT:]:
+            last.append(owner)
+
+
+def _is_far(price_micros: int, low: int, high: int, move_percent: int) -> bool:
+    """Return whether a price lies more than ``move_percent`` above the lowest or below the highest."""
+    return price_micros * 100 > low * (100 + move_percent) or price_micros * 100 < high * (100 - move_percent)
 
 
 def drop_old_minutes(book: Book, at_ns: int) -> None:
@@ -90,20 +107,21 @@ def moves_too_far(
 
     Only where the window's trades are those of enough owners, buyers and sellers counted.
     """
-    last = book.last_micros
-
-    def is_far(low: int, high: int) -> bool:
-        return last * 100 > low * (100 + move_percent) or last * 100 < high * (100 - move_percent)
-
-    if not is_far(book.window_low, book.window_high):
-        return False  # not even from all that is still remembered
+    # The bounds kept with the book may be older than the window; only now is it worth to look what is within.
     oldest = (at_ns - window_minutes * MINUTE_NS) // _BUCKET_NS
-    recent = [bucket for bucket in book.window if bucket[0] > oldest]
-    if not recent:
+    window = book.window
+    old = 0
+    while old < len(window) and window[old][0] <= oldest:
+        old += 1
+    del window[:old]
+    if not window:
+        return False
+    book.window_low = min(bucket[1] for bucket in window)
+    book.window_high = max(bucket[2] for bucket in window)
+    if not _is_far(book.last_micros, book.window_low, book.window_high, move_percent):
         return False
     owners: list[Party] = []
-    for party in (parties[number] for bucket in recent for number in bucket[3]):
+    for party in (parties[number] for bucket in window for number in bucket[_OWNERS_AT:]):
         if not any(is_linked(party, owner) for owner in owners):
             owners.append(party)
-    low, high = min(bucket[1] for bucket in recent), max(bucket[2] for bucket in recent)
-    return len(owners) >= owners_min and is_far(low, high)
+    return len(owners) >= owners_min
