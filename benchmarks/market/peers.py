@@ -137,8 +137,8 @@ def play_limit_order_book(stream: list[Op]) -> Played:
 
 
 CONTENDERS: Final[dict[str, Callable[[list[Op]], Played]]] = {
-    "bursa": play_plain,
-    "bursa-levels": play_levels,
+    "bursa": play_levels,
+    "bursa-per-order": play_plain,
     "limit-order-book": play_limit_order_book,
     "pyorderbook": play_pyorderbook,
     "lightmatchingengine": play_lightmatchingengine,

@@ -81,7 +81,7 @@ class PlainBook:
 
 
 class _Level:
-    """The orders of one price, oldest first: id → [id, size]."""
+    """The orders of one price, oldest first: id → size left."""
 
     __slots__ = ("key", "orders", "price", "side")
 
@@ -89,7 +89,7 @@ class _Level:
         self.side = side
         self.price = price
         self.key = key
-        self.orders: dict[int, list[int]] = {}
+        self.orders: dict[int, int] = {}
 
 
 class LevelBook:
@@ -99,30 +99,40 @@ class LevelBook:
         self._sides: tuple[FitIndex[_Level], FitIndex[_Level]] = (FitIndex(), FitIndex())
         self._levels: tuple[dict[int, _Level], dict[int, _Level]] = ({}, {})
         self._where: dict[int, _Level] = {}
+        #: Best bid and best ask; what no order crosses while a side is empty.
+        self._best = [0, _PRICE_TOP]
         self.fills: list[tuple[int, int, int, int]] = []
 
     def place(self, order_id: int, side: int, price: int, size: int) -> None:
         """Match an order against the other side, then let the rest stand."""
-        other = self._sides[1 - side]
-        limit = price if side == BUY else _PRICE_TOP - price
-        while (entry := other.peek()) is not None and entry[0] <= limit:
-            level = entry[1]
-            orders = level.orders
-            while size and orders:
-                maker = next(iter(orders.values()))
-                traded = min(size, maker[1])
-                self.fills.append((order_id, maker[0], level.price, traded))
-                size -= traded
-                maker[1] -= traded
-                if not maker[1]:
-                    del orders[maker[0]], self._where[maker[0]]
-            if not orders:
-                self._drop(level)
+        if price >= self._best[SELL] if side == BUY else price <= self._best[BUY]:
+            size = self._take(order_id, side, price, size)
             if not size:
                 return
         level = self._levels[side].get(price) or self._add(side, price)
-        level.orders[order_id] = [order_id, size]
+        level.orders[order_id] = size
         self._where[order_id] = level
+
+    def _take(self, order_id: int, side: int, price: int, size: int) -> int:
+        """Trade with the other side as far as the price goes; return the size that is left."""
+        limit = price if side == BUY else _PRICE_TOP - price
+        other = self._sides[1 - side]
+        while size and (entry := other.peek()) is not None and entry[0] <= limit:
+            level = entry[1]
+            orders = level.orders
+            while size and orders:
+                maker = next(iter(orders))
+                left = orders[maker]
+                traded = min(size, left)
+                self.fills.append((order_id, maker, level.price, traded))
+                size -= traded
+                if traded == left:
+                    del orders[maker], self._where[maker]
+                else:
+                    orders[maker] = left - traded
+            if not orders:
+                self._drop(level)
+        return size
 
     def cancel(self, order_id: int) -> None:
         """Take an order out."""
@@ -135,11 +145,17 @@ class LevelBook:
         level = _Level(side, price, price if side == SELL else _PRICE_TOP - price)
         self._levels[side][price] = level
         self._sides[side].insert(level.key, level)
+        self._best[side] = max(self._best[side], price) if side == BUY else min(self._best[side], price)
         return level
 
     def _drop(self, level: _Level) -> None:
-        self._sides[level.side].remove(level.key)
-        del self._levels[level.side][level.price]
+        side = level.side
+        self._sides[side].remove(level.key)
+        del self._levels[side][level.price]
+        if level.price == self._best[side]:
+            entry = self._sides[side].peek()
+            empty = 0 if side == BUY else _PRICE_TOP
+            self._best[side] = entry[1].price if entry else empty
 
 
 class NaiveBook:

@@ -16,6 +16,7 @@ integer, and "the first eligible host" is its lowest bit. Source: market rules Â
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -46,6 +47,10 @@ class _Candidate(NamedTuple):
         """Most volume, then least imbalance, then nearest the reference, then the lower price."""
         distance = abs(self.price_micros - reference) if reference else 0
         return (-self.gpu_hours, self.imbalance_gpus, distance, self.price_micros)
+
+
+#: What a pass needs of a bid: limit, GPUs, lots, hours, bits of the eligible hosts.
+_Wanted = tuple[int, int, int, int, int]
 
 
 class _Supply:
@@ -104,6 +109,7 @@ class _Pass:
         self.by_leaves = [0] * (GPUS_PER_HOST_MAX + 1)
         for rank in range(count):
             self.by_leaves[supply.leaves[rank]] |= 1 << rank
+        self.leaves_end = max(supply.leaves[:count], default=0) + 1
         self.gpus_left = sum(supply.leaves[:count])
         self.gpu_hours = 0
         self.gpus_wanted = 0
@@ -111,7 +117,7 @@ class _Pass:
     def take(self, gpus: int, eligible: int) -> int:
         """Take GPUs of the tightest-fitting eligible host; return its bit, 0 when none fits."""
         by_leaves = self.by_leaves
-        for leaves in range(gpus, GPUS_PER_HOST_MAX + 1):
+        for leaves in range(gpus, self.leaves_end):
             fitting = by_leaves[leaves] & eligible
             if fitting:
                 bit = fitting & -fitting
@@ -120,15 +126,23 @@ class _Pass:
                 return bit
         return 0
 
-    def fill(self, bid: Bid, eligible: int) -> int:
-        """Fill as many lots of a bid as fit; return how many."""
-        filled = 0
-        while filled < bid.leaves and self.gpus_left >= bid.gpus and self.take(bid.gpus, eligible):
-            self.gpus_left -= bid.gpus
-            filled += 1
-        self.gpu_hours += filled * bid.gpus * bid.hours
-        self.gpus_wanted += (bid.leaves - filled) * bid.gpus
-        return filled
+    def fill(self, gpus: int, lots: int, hours: int, eligible: int) -> None:
+        """Fill as many lots of a bid as fit; ``take`` in line, since this is where an auction spends its time."""
+        by_leaves, end, left = self.by_leaves, self.leaves_end, lots
+        while left and self.gpus_left >= gpus:
+            for leaves in range(gpus, end):
+                fitting = by_leaves[leaves] & eligible
+                if fitting:
+                    bit = fitting & -fitting
+                    by_leaves[leaves] ^= bit
+                    by_leaves[leaves - gpus] |= bit
+                    break
+            else:
+                break
+            self.gpus_left -= gpus
+            self.gpu_hours += gpus * hours
+            left -= 1
+        self.gpus_wanted += left * gpus
 
     def candidate(self, price_micros: int) -> _Candidate:
         """Return what trades at a price, once all bids at or above it are filled."""
@@ -143,12 +157,15 @@ def find_auction(state: State, book: Book, at_ns: int) -> AuctionResult:
     if not bids or not supply.prices:
         return AuctionResult(0, 0, 0, (), ())
     eligible = [supply.eligible(bid) for bid in bids]
+    wanted = [
+        (bid.limit_micros, bid.gpus, bid.leaves, bid.hours, hosts) for bid, hosts in zip(bids, eligible, strict=True)
+    ]
     reference = reference_micros(book, at_ns)
     best: _Candidate | None = None
     for bound, low, high in _levels(bids, supply):
         if best is not None and bound < best.gpu_hours:
             break
-        for candidate in _try_level(bids, eligible, supply, low, high):
+        for candidate in _try_level(wanted, supply, low, high, best.gpu_hours if best else 0):
             if candidate.gpu_hours and (best is None or candidate.rank(reference) < best.rank(reference)):
                 best = candidate
     if best is None:
@@ -191,21 +208,27 @@ def _bound(by_hours: dict[int, int], gpus: int) -> int:
     return total
 
 
-def _try_level(bids: list[Bid], eligible: list[int], supply: _Supply, low: int, high: int) -> list[_Candidate]:
-    """Return what trades at each candidate price in [low, high): its asks are those up to ``low``."""
-    count = sum(price <= low for price in supply.prices)
+def _try_level(wanted: list[_Wanted], supply: _Supply, low: int, high: int, to_beat: int) -> list[_Candidate]:
+    """Return what trades at each candidate price in [low, high): its asks are those up to ``low``.
+
+    Gives up once even the longest bids in all GPUs that are left could not make the volume ``to_beat``.
+    """
+    count = bisect_right(supply.prices, low)
     allowed = (1 << count) - 1
     run = _Pass(supply, count)
     candidates: list[_Candidate] = []
     price = 0
-    for bid, hosts in zip(bids, eligible, strict=True):
-        if bid.limit_micros < low:
+    longest = max(hours for _, _, _, hours, _ in wanted)
+    for limit, gpus, lots, hours, hosts in wanted:
+        if limit < low:
             break
-        if bid.limit_micros != price:
+        if limit != price:
             if price and (not high or price < high):
                 candidates.append(run.candidate(price))
-            price = bid.limit_micros
-        run.fill(bid, hosts & allowed)
+            price = limit
+        run.fill(gpus, lots, hours, hosts & allowed)
+        if run.gpu_hours + run.gpus_left * longest < to_beat:
+            return candidates
     if price and price != low and (not high or price < high):
         candidates.append(run.candidate(price))
     candidates.append(run.candidate(low))
@@ -214,7 +237,7 @@ def _try_level(bids: list[Bid], eligible: list[int], supply: _Supply, low: int, 
 
 def _fills(bids: list[Bid], eligible: list[int], supply: _Supply, best: _Candidate) -> AuctionResult:
     """Run the pass at the price that won and say who takes what."""
-    count = sum(price <= best.price_micros for price in supply.prices)
+    count = bisect_right(supply.prices, best.price_micros)
     allowed = (1 << count) - 1
     run = _Pass(supply, count)
     fills: list[tuple[Bid, Ask, Host]] = []

@@ -133,11 +133,12 @@ def _rebuild_orders(state: State) -> None:
     state.sides = {instrument: Sides() for instrument in state.books}
     bids: dict[str, list[tuple[int, Bid, int, int, int]]] = {instrument: [] for instrument in state.books}
     asks: dict[str, list[tuple[int, Ask, int, int, int]]] = {instrument: [] for instrument in state.books}
-    # Decoded orders each have their own copy of the few profiles and filters in use; share them again.
+    # Decoded orders each have their own copy of the few names, profiles and filters in use; share them again.
     profiles: dict[TaxProfile, TaxProfile] = {}
     filters: dict[Filters, Filters] = {NO_FILTERS: NO_FILTERS}
     masks: dict[int, int] = {}
     for bid in state.bids.values():
+        bid.instrument = state.books[bid.instrument].instrument
         bid.tax = profiles.setdefault(bid.tax, bid.tax)
         bid.filters = filters.setdefault(bid.filters, bid.filters)
         state.open_orders[bid.party_id].add(bid.order_id)
@@ -146,6 +147,7 @@ def _rebuild_orders(state: State) -> None:
         caps = masks.setdefault(caps, caps)
         bids[bid.instrument].append((bid_key(bid.limit_micros, bid.priority), bid, want, caps, 0))
     for ask in state.asks.values():
+        ask.instrument = state.books[ask.instrument].instrument
         state.open_orders[ask.party_id].add(ask.order_id)
         sides = state.sides[ask.instrument]
         fit, caps = ask_masks(state, sides, ask)
