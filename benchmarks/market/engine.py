@@ -106,7 +106,7 @@ class Market:
 
     def apply(self, command: Command) -> Outcome:
         engine = self.engine
-        while engine.next_due_ns <= self.now_ns:
+        while engine.is_due(self.now_ns):
             engine.apply(Tick(command_id="t"), self.now_ns)
         return engine.apply(command, self.now_ns)
 

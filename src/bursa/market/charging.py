@@ -25,6 +25,13 @@ from bursa.money import (
 _USD = Currency.USD
 #: Reliability is kept in parts per million of promised hours.
 _DELIVERED_PPM = 1_000_000
+# An attribute of an Enum class is looked up ten times slower than a global name; every command passes here.
+_HOLD_PLACED = EntryKind.HOLD_PLACED
+_HOLD_RELEASED = EntryKind.HOLD_RELEASED
+_HOLD_AMENDED = EntryKind.HOLD_AMENDED
+_TRADE = EntryKind.TRADE
+_HOURS_CHARGED = EntryKind.HOURS_CHARGED
+_RENTAL_RELEASED = EntryKind.RENTAL_RELEASED
 
 
 def usable_mid(state: State, currency: Currency, at_ns: int) -> int:
@@ -67,7 +74,7 @@ def place_hold(state: State, bid: Bid, at_ns: int) -> None:
         Posting(currency, f"wallet:{bid.party_id}", bid.hold_micros, 0),
         Posting(currency, f"hold:{bid.order_id}", 0, bid.hold_micros),
     )
-    state.post(EntryKind.HOLD_PLACED, postings, at_ns, party_id=bid.party_id, order_id=bid.order_id)
+    state.post(_HOLD_PLACED, postings, at_ns, party_id=bid.party_id, order_id=bid.order_id)
 
 
 def resize_hold(state: State, bid: Bid, hold_micros: int, at_ns: int) -> None:
@@ -79,7 +86,7 @@ def resize_hold(state: State, bid: Bid, hold_micros: int, at_ns: int) -> None:
     source, target = (wallet, hold) if more > 0 else (hold, wallet)
     postings = (debit(bid.currency, source, abs(more)), credit(bid.currency, target, abs(more)))
     bid.hold_micros = hold_micros
-    kind = EntryKind.HOLD_AMENDED if hold_micros else EntryKind.HOLD_RELEASED
+    kind = _HOLD_AMENDED if hold_micros else _HOLD_RELEASED
     state.post(kind, postings, at_ns, party_id=bid.party_id, order_id=bid.order_id)
 
 
@@ -98,9 +105,7 @@ def move_hold(state: State, bid: Bid, rental: Rental, at_ns: int) -> None:
     )
     if lot > kept:
         postings += (Posting(currency, f"wallet:{bid.party_id}", 0, lot - kept),)
-    state.post(
-        EntryKind.TRADE, postings, at_ns, party_id=bid.party_id, order_id=bid.order_id, rental_id=rental.rental_id
-    )
+    state.post(_TRADE, postings, at_ns, party_id=bid.party_id, order_id=bid.order_id, rental_id=rental.rental_id)
 
 
 def _hour_postings(rental: Rental, terms: Terms, hours: int) -> tuple[Posting, ...]:
@@ -134,7 +139,7 @@ def charge_hours(state: State, rental: Rental, hours: int, at_ns: int, *, is_del
     for terms, count in _next_terms(rental, hours):
         postings = _hour_postings(rental, terms, count)
         rental.held_micros -= count * (terms.net_micros + terms.vat_micros)
-        state.post(EntryKind.HOURS_CHARGED, postings, at_ns, party_id=rental.buyer_id, rental_id=rental.rental_id)
+        state.post(_HOURS_CHARGED, postings, at_ns, party_id=rental.buyer_id, rental_id=rental.rental_id)
         earn(state, state.parties[rental.seller_id], count * (terms.usd_micros - terms.fee_micros), at_ns)
         rental.charged_hours += count
         left -= count
@@ -226,7 +231,7 @@ def release_rental(state: State, rental: Rental, at_ns: int) -> None:
         debit(rental.currency, f"held:{rental.rental_id}", micros),
         credit(rental.currency, f"wallet:{rental.buyer_id}", micros),
     )
-    state.post(EntryKind.RENTAL_RELEASED, postings, at_ns, party_id=rental.buyer_id, rental_id=rental.rental_id)
+    state.post(_RENTAL_RELEASED, postings, at_ns, party_id=rental.buyer_id, rental_id=rental.rental_id)
 
 
 def undelivered_micros(rental: Rental) -> int:

@@ -119,6 +119,10 @@ class Engine:
         """Time of the newest accepted command."""
         return self._state.now_ns
 
+    def is_due(self, at_ns: int) -> bool:
+        """Return whether a Tick at this time has work to do, so must come before any other command."""
+        return self._state.timers.is_due(at_ns)
+
     @property
     def next_due_ns(self) -> int:
         """When the next Tick has work to do; INT_MAX when nothing is planned."""

@@ -33,6 +33,10 @@ SPEC_NUMBER_MAX: Final = 2**20
 #: Largest sum of one command, in micro-units: one billion.
 AMOUNT_MICROS_MAX: Final = 10**15
 _COUNTRY_LETTERS: Final = 2
+# An attribute of an Enum class is looked up ten times slower than a global name; every command passes here.
+_OPEN = BookState.OPEN
+_USD = Currency.USD
+_INSUFFICIENT_FUNDS = Rejection.INSUFFICIENT_FUNDS
 
 
 def refuse(code: Rejection, field: str = "", expected: str = "", shortfall_micros: int = 0) -> Rejected:
@@ -214,7 +218,7 @@ def check_ask_band(state: State, book: Book, price_micros: int, at_ns: int) -> R
 
 def check_book_takes_orders(book: Book, time_in_force: TimeInForce = TimeInForce.GTC) -> Rejected | None:
     """Refuse an order that this book does not take in its present state."""
-    if book.state is BookState.OPEN:
+    if book.state is _OPEN:
         return None
     if book.state is BookState.CLOSED:
         return refuse(Rejection.BOOK_CLOSED, "instrument", "a market that has begun to take orders")
@@ -227,7 +231,7 @@ def check_book_takes_orders(book: Book, time_in_force: TimeInForce = TimeInForce
 
 def mid_for(state: State, currency: Currency, at_ns: int) -> int | Rejected:
     """Return the mid that converts US$ prices for a wallet (0 for US$ itself), or the refusal."""
-    if currency is Currency.USD:
+    if currency is _USD:
         return 0
     mid = usable_mid(state, currency, at_ns)
     if mid:
@@ -245,5 +249,5 @@ def check_funds(state: State, party: Party, currency: Currency, micros: int) -> 
         return refuse(Rejection.AMOUNT_OUT_OF_RANGE, "limit_micros", "an order that holds less than 2^63 micro-units")
     if micros > available:
         short = micros - available
-        return refuse(Rejection.INSUFFICIENT_FUNDS, "currency", f"{short} micro-units more in {currency}", short)
+        return refuse(_INSUFFICIENT_FUNDS, "currency", f"{short} micro-units more in {currency}", short)
     return None
