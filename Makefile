@@ -64,7 +64,7 @@ format: $(VENV)/.dev ## Rewrite the code in the house format, with the safe lint
 golden: $(VENV)/.dev ## Write the golden files anew; read the diff before you commit it
 	$(PY) -m tests.test_surface
 	$(PY) -m tests.market.test_bad_input
-	$(PY) scripts/transition_tables.py
+	$(PY) scripts/doc_tables.py
 
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure the market, and other order books beside it
@@ -77,7 +77,7 @@ ci: check test docs package ## All that must pass before a merge
 
 .PHONY: docs
 docs: $(VENV)/.dev ## Build the docs into build/html; a bad reference is an error
-	$(PY) -m sphinx -q -n -W --keep-going -d .cache/doctrees -b html docs build/html
+	$(PY) -m sphinx -q -E -n -W --keep-going -d .cache/doctrees -b html docs build/html
 	@echo "docs: build/html/index.html"
 
 .PHONY: package

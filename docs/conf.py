@@ -30,6 +30,8 @@ autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 100
 
 # Names from outside: no inventory is fetched from the network to link them.
+# A signature with <factory> in it is split at the commas inside brackets.
+nitpick_ignore = [("py:class", "list[tuple[int")]
 nitpick_ignore_regex = [(r"py:.*", r"(collections|dataclasses|decimal|enum|fractions|msgspec|types|typing)\..*")]
 
 html_theme = "furo"

@@ -9,7 +9,7 @@ import pytest
 
 from bursa.market import transitions
 from bursa.market.transitions import BOOK, HOST, ORDER, RENTAL, move
-from bursa.market.types import BookState, HostState, OrderState, RentalState
+from bursa.market.types import BookState, HostState, OrderState, Rejection, RentalState
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STARTS = {"ORDER": OrderState.NEW, "RENTAL": RentalState.OPENED, "BOOK": BookState.CLOSED, "HOST": HostState.UNCHECKED}
@@ -41,7 +41,12 @@ def test_each_transition_is_named_in_the_code_that_makes_it() -> None:
     assert triggers <= named, triggers - named
 
 
+def test_every_refusal_is_explained() -> None:
+    page = (ROOT / "docs" / "reference" / "refusals.md").read_text("utf-8")
+    assert set(re.findall(r"`([A-Z_]+)`", page)) == {code.value for code in Rejection}
+
+
 def test_the_docs_print_the_tables() -> None:
-    script = ROOT / "scripts" / "transition_tables.py"
+    script = ROOT / "scripts" / "doc_tables.py"
     done = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

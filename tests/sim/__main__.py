@@ -6,6 +6,7 @@ it is how one leaves.
 
 import argparse
 import json
+import os
 import sys
 import time
 
@@ -21,18 +22,34 @@ SHOW_COMMANDS = 10**9
 
 def main(arguments: list[str] | None = None) -> int:
     """Parse the command line, run, report; return the exit code."""
-    parser = argparse.ArgumentParser(prog="python -m tests.sim", description="Simulate a whole market and audit it.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.sim",
+        description="Simulate a whole market and audit it.",
+        epilog="Exit codes: 0 sound, 1 a violation or something that never happened, 2 wrong usage.",
+    )
     parser.add_argument("--seed", type=int, default=1, help="decides everything that happens (default 1)")
-    parser.add_argument("--commands", type=_positive, default=0, help="how many, ticks not counted (default 100000)")
+    parser.add_argument(
+        "--commands",
+        type=_positive,
+        default=0,
+        help="how many, ticks not counted (default 100000; with --show no limit)",
+    )
     parser.add_argument("--parties", type=_positive, default=300, help="how many buyers and sellers (default 300)")
     parser.add_argument(
-        "--audit-every", type=int, default=20_000, metavar="K", help="audit every K commands (0: at the end)"
+        "--audit-every",
+        type=_not_negative,
+        default=20_000,
+        metavar="K",
+        help="audit every K commands (default 20000; 0: only at the end)",
     )
     parser.add_argument("--no-replay", action="store_true", help="do not replay the run in a second process")
     parser.add_argument("--json", action="store_true", help="report as JSON")
     parser.add_argument("--show", action="store_true", help="draw the market while it runs; Ctrl-C ends")
     parser.add_argument(
-        "--frames", type=int, default=None, help="with --show: stop after this many pictures (0: never)"
+        "--frames",
+        type=_not_negative,
+        default=None,
+        help="with --show: stop after this many pictures (default 0 on a terminal, else 3; 0: never)",
     )
     chosen = parser.parse_args(arguments)
     if chosen.show:
@@ -68,7 +85,10 @@ def _show(chosen: argparse.Namespace) -> int:
         chosen.seed, chosen.commands or SHOW_COMMANDS, chosen.parties, chosen.audit_every, is_followed=False
     )
     run = Simulation(options)
-    show(run, frames)
+    try:
+        show(run, frames)
+    except BrokenPipeError:  # the reader has seen enough (`| head`); Python would complain again at exit
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115 - open until the end
     for line in fault_lines(run):
         print(line)
     print(f"{run.sent:,} commands, {run.mirror.counts['trades']:,} trades, {len(run.faults)} violations")
@@ -79,6 +99,14 @@ def _positive(text: str) -> int:
     value = int(text)
     if value < 1:
         message = f"{value} is not a positive number"
+        raise argparse.ArgumentTypeError(message)
+    return value
+
+
+def _not_negative(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        message = f"{value} is less than 0"
         raise argparse.ArgumentTypeError(message)
     return value
 

@@ -52,13 +52,13 @@ def frame_lines(run: Simulation) -> list[str]:
     """Return one picture of the market as lines of plain text, at most WIDTH wide."""
     mirror = run.mirror
     now = datetime.fromtimestamp(run.world.now_ns // SECOND_NS, UTC).strftime("%a %Y-%m-%d %H:%M:%S")
-    lines = [f"bursa, a simulated market   {now} UTC   seed {run.options.seed}   {run.sent:,} commands", ""]
+    lines = [f"bursa, simulated   {now} UTC   seed {run.options.seed}   {run.sent:,} commands", ""]
     for instrument, state in mirror.books.items():
         lines += _book_lines(run, instrument, state)
     lines += ["last trades"]
     for trade in list(mirror.last_trades)[-5:]:
         lines.append(
-            f"  {trade.instrument:<10} {trade.gpus:>2} GPUs x {trade.hours:>3} h @ {_price(trade.price_micros)}"
+            f"  {trade.instrument:<10} {trade.gpus:>2} GPU x {trade.hours:>3} h @ {_price(trade.price_micros)}"
             f"   host {trade.host_id:<5} buyer {trade.buyer_id:<4} seller {trade.seller_id}"
         )
     gpus = sum(mirror.rentals[rental_id].trade.gpus for rental_id in mirror.live_rentals)

@@ -75,14 +75,8 @@ def on_preopen_book(state: State, command: PreopenBook, at_ns: int) -> Done | Re
     for book in books:
         book.opens_at_ns = command.opens_at_ns
         due_ns = max(at_ns, book.opens_at_ns - state.rules.no_cancel_minutes * MINUTE_NS) if book.opens_at_ns else 0
-        if book.state is BookState.CLOSED:
-            move_book(state, book, "operator pre-opens", due_ns)
-        elif book.state is BookState.NO_CANCEL:
-            move_book(state, book, "operator postpones", due_ns)
-        else:
-            book.due_ns = due_ns
-            state.timers.add(due_ns, _BOOK, book.number)
-            state.events.append(BookStateChanged(book.instrument, book.state, book.state, due_ns))
+        is_first = book.state is BookState.CLOSED
+        move_book(state, book, "operator pre-opens" if is_first else "operator moves the opening", due_ns)
     assert all(book.state is BookState.PREOPEN for book in books), books
     assert all(book.opens_at_ns == command.opens_at_ns for book in books), books
     return Done()

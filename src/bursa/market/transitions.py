@@ -43,9 +43,10 @@ RENTAL: Final[dict[tuple[RentalState, str], RentalState]] = {
 BOOK: Final[dict[tuple[BookState, str], BookState]] = {
     (BookState.CLOSED, "operator pre-opens"): BookState.PREOPEN,
     (BookState.CLOSED, "operator opens"): BookState.OPEN,
+    (BookState.PREOPEN, "operator moves the opening"): BookState.PREOPEN,
     (BookState.PREOPEN, "last minutes begin"): BookState.NO_CANCEL,
     (BookState.PREOPEN, "operator opens"): BookState.OPEN,
-    (BookState.NO_CANCEL, "operator postpones"): BookState.PREOPEN,
+    (BookState.NO_CANCEL, "operator moves the opening"): BookState.PREOPEN,
     (BookState.NO_CANCEL, "opening time"): BookState.OPEN,
     (BookState.NO_CANCEL, "operator opens"): BookState.OPEN,
     (BookState.OPEN, "operator halts"): BookState.HALTED,
