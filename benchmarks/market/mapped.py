@@ -47,7 +47,7 @@ def measure_mapped(ops: int, seed: int) -> dict[str, Any]:
     profile = TaxProfile("DE", VatScheme.DOMESTIC, 190_000)
     market.must(SetTaxProfile(command_id="tax", party_id=buyer, profile=profile))
     market.must(
-        CreditTopUp(command_id="funds", party_id=buyer, currency=Currency.USD, micros=10**15, provider="stripe")
+        CreditTopUp(command_id="funds", party_id=buyer, currency=Currency.USD, micros=10**14, provider="stripe")
     )
     market.must(ListInstrument(command_id="list", instrument=INSTRUMENT))
     market.must(OpenBook(command_id="open", instrument=INSTRUMENT))

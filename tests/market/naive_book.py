@@ -85,6 +85,7 @@ class Rental:
     hours: int
     due_ns: int  # when it must have started, and then when it ends
     state: RentalState = RentalState.OPENED
+    is_void: bool = False  # it was over before it started, so its price says nothing
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +137,7 @@ class NaiveBook:
         self.rentals: list[Rental] = []
         self.books: list[Book] = []
         self.gone_orders: set[int] = set()
-        self.history: list[tuple[int, str, Fill]] = []
+        self.history: list[tuple[int, str, Fill, Rental]] = []
         self.fills: list[Fill] = []
         self.unnamed: list[Rental] = []
         self.auctions: list[Auction] = []
@@ -211,7 +212,7 @@ class NaiveBook:
         self.unnamed.append(rental)
         fill = Fill(bid.order_id, ask.order_id, host_id, bid.gpus, bid.hours, price)
         self.fills.append(fill)
-        self.history.append((self.now_ns, bid.instrument, fill))
+        self.history.append((self.now_ns, bid.instrument, fill, rental))
         if bid.left == 0 and bid in self.bids:
             self.close(bid)
 
@@ -284,7 +285,8 @@ class NaiveBook:
 
     def reference(self, instrument: str) -> int:
         """Return the reference price, 0 without one. Ages near 24 h are for the driver to avoid."""
-        recent = [f for at, name, f in self.history if name == instrument and at > self.now_ns - DAY_NS]
+        since = self.now_ns - DAY_NS
+        recent = [f for at, name, f, r in self.history if name == instrument and at > since and not r.is_void]
         volume = sum(fill.gpus * fill.hours for fill in recent)
         if volume:
             return round_half_even(sum(fill.price * fill.gpus * fill.hours for fill in recent), volume)

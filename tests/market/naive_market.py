@@ -296,6 +296,7 @@ class NaiveMarket:
             return "RENTAL_ALREADY_ENDED"
         if buyer_id not in {0, rental.buyer_id} or seller_id not in {0, rental.seller_id}:
             return "NOT_YOURS"
+        rental.is_void = rental.state is RentalState.OPENED
         rental.state, rental.due_ns = state, FAR
         return ""
 
@@ -394,7 +395,7 @@ class NaiveMarket:
         if rental.state is RentalState.STARTED:
             rental.state = RentalState.ENDED
         else:
-            rental.state = RentalState.FAILED
+            rental.state, rental.is_void = RentalState.FAILED, True
             self.all.host(rental.host_id).state = HostState.SUSPENDED
         rental.due_ns = FAR
 
@@ -402,4 +403,5 @@ class NaiveMarket:
         host.state = HostState.SUSPENDED
         for rental in self.all.rentals:
             if rental.host_id == host.host_id and rental.state in {RentalState.OPENED, RentalState.STARTED}:
+                rental.is_void = rental.state is RentalState.OPENED
                 rental.state, rental.due_ns = RentalState.FAILED, FAR

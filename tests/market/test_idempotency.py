@@ -5,14 +5,14 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from bursa.market import Engine, Outcome, Rejected
+from bursa.market import IDEMPOTENCY_COMMANDS_MAX, Engine, Outcome, Rejected
 from bursa.market import commands as c
 from bursa.market.types import HOUR_NS, SECOND_NS
 from tests.market.strategies import H100, World, crowded_world, mixed_world, open_world
 
 PRICE: Final = 2_000_000
 DAY: Final = 24 * HOUR_NS
-COUNT: Final = 65_536
+COUNT: Final = IDEMPOTENCY_COMMANDS_MAX
 
 
 def again(world: World, command: c.Command) -> Outcome:

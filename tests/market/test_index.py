@@ -75,7 +75,7 @@ def test_agrees_with_a_sorted_list(
             key_min, key_max = sorted((rng.randrange(keys), rng.randrange(keys)))
             key_min *= rng.randrange(2)  # half of the searches begin at the front, and may leave a floor
             horizon_min = rng.randrange(50)
-            odd_only = rng.random() < 0.5
+            odd_only, token_too = rng.random() < 0.5, rng.random() < 0.7
             found = index.first(
                 want,
                 need,
@@ -83,6 +83,7 @@ def test_agrees_with_a_sorted_list(
                 key_min=key_min,
                 key_max=key_max,
                 horizon_min=horizon_min,
+                token="odd" if odd_only and token_too else None,
             )
             assert found == model.first(want, need, key_min, key_max, horizon_min, odd_only)
         if step % 200 == 0:
@@ -135,12 +136,12 @@ def test_a_rare_pair_of_common_properties_is_searched_for_once() -> None:
     count = 50_000
     index.load([(2 * key, key, 1, 3 if key == count - 1 else 1 + key % 2, 0) for key in range(count)])
     assert index.first(1, 3, is_any) == count - 1
-    assert index._floors == {(1, 3): 2 * (count - 1)}
+    assert index._floors == {(1, 3, None): (2 * (count - 1), 0)}
     index.insert(99, -1, 1, 2)
-    assert index._floors == {(1, 3): 2 * (count - 1)}, "an entry that does not pass lowers no floor"
+    assert index._floors == {(1, 3, None): (2 * (count - 1), 0)}, "an entry that does not pass lowers no floor"
     index.insert(101, -2, 1, 3)
-    assert index._floors == {(1, 3): 101}
+    assert index._floors == {(1, 3, None): (101, 0)}
     assert index.first(1, 3, is_any) == -2
     assert index.remove(101) == -2
     assert index.first(1, 3, is_any) == count - 1
-    assert index._floors == {(1, 3): 2 * (count - 1)}
+    assert index._floors == {(1, 3, None): (2 * (count - 1), 0)}

@@ -266,6 +266,8 @@ class Mirror:
 
     def _bid_amended(self, event: BidAmended) -> None:
         bid = self.bids[event.order_id]
+        if event.limit_micros > bid.limit_micros or event.lots > bid.lots:
+            bid.vat_ppm, bid.rate_micros = self.tax_and_rate(bid.terms)
         bid.limit_micros, bid.lots = event.limit_micros, event.lots
         if bid.filled > bid.lots:
             self.fault(f"bid {event.order_id} has {bid.filled} of {bid.lots} lots filled")

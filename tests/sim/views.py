@@ -70,7 +70,7 @@ class BidView:
     terms: BidAccepted
     limit_micros: int
     lots: int
-    #: Frozen at acceptance: VAT in parts per million, customer rate (0 = a wallet in US$).
+    #: Frozen at acceptance and when the bid grows: VAT in parts per million, customer rate (0 = a wallet in US$).
     vat_ppm: int
     rate_micros: int
     filled: int = 0

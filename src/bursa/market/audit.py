@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from bursa.market.fitting import ask_masks, bid_fits
+from bursa.market.fitting import CAPS_ALL, LotQuery, ask_masks, bid_fits, bid_masks, lot_fits
 from bursa.market.ledger import LIABILITIES, RECEIVABLES, kind_of
 from bursa.market.matching import ask_key, bid_key
-from bursa.market.state import IDEMPOTENCY_COMMANDS_MAX, Ask, Bid, Rental, State
-from bursa.market.types import INT_MAX, BookState, HostState, RentalState
+from bursa.market.state import IDEMPOTENCY_COMMANDS_MAX, Ask, Bid, Rental, Sides, State
+from bursa.market.types import HOUR_NS, INT_MAX, BookState, HostState, RentalState
 from bursa.money import Currency
 
 if TYPE_CHECKING:
@@ -108,6 +108,9 @@ def _transfers(state: State) -> Iterator[str]:
 def _parties(state: State) -> Iterator[str]:
     orders: dict[int, set[int]] = {number: set() for number in state.parties}
     for order in _all_orders(state):
+        if order.party_id not in orders:
+            yield f"order {order.order_id} is of an unknown party {order.party_id}"
+            return
         orders[order.party_id].add(order.order_id)
     if orders != state.open_orders:
         yield "open orders are out of step with the parties that placed them"
@@ -157,13 +160,16 @@ def _hosts(state: State) -> Iterator[str]:
             if mask & rental.gpu_mask:
                 yield f"host {host.host_id} has GPUs {mask & rental.gpu_mask:b} in two rentals"
             mask |= rental.gpu_mask
+        is_doubted = host.is_in_doubt and not host.silent_since_ns
+        if is_doubted or not 0 <= host.reliability <= 1_000:  # noqa: PLR2004 - per mille
+            yield f"host {host.host_id} has reliability {host.reliability_ppm}, in doubt: {host.is_in_doubt}"
         if mask != host.busy_mask or mask >> host.spec.gpus:
             yield f"host {host.host_id} is busy {host.busy_mask:b}, its rentals say {mask:b}"
         if bool(host.due_ns) != bool(host.silent_since_ns) and host.state is not HostState.SUSPENDED:
             yield f"host {host.host_id} is silent since {host.silent_since_ns} with a timer at {host.due_ns}"
 
 
-def _rentals(state: State) -> Iterator[str]:
+def _rentals(state: State) -> Iterator[str]:  # noqa: C901 - a list of checks
     for rental in state.rentals.values():
         number = rental.rental_id
         host = state.hosts.get(rental.host_id)
@@ -172,6 +178,11 @@ def _rentals(state: State) -> Iterator[str]:
             continue
         if rental.gpu_mask.bit_count() != rental.gpus:
             yield f"rental {number} has {rental.gpu_mask.bit_count()} GPUs, bought {rental.gpus}"
+        if rental.buyer_id not in state.parties or rental.seller_id != host.party_id:
+            yield f"rental {number} is of parties {rental.buyer_id} and {rental.seller_id}, not of its host's"
+        next_hour_ns = rental.started_at_ns + (rental.charged_hours + 1) * HOUR_NS
+        if rental.state is RentalState.STARTED and rental.due_ns not in {0, next_hour_ns}:
+            yield f"rental {number} is due at {rental.due_ns}, its next hour ends at {next_hour_ns}"
         if not 0 <= rental.charged_hours <= rental.hours:
             yield f"rental {number} charged {rental.charged_hours} of {rental.hours} hours"
         if rental.is_live == (rental.reason is not None):
@@ -219,8 +230,25 @@ def _indexes(state: State) -> Iterator[str]:
             yield f"{instrument}: the index of asks is not the asks with GPUs on sale"
         for side, index in (("bids", sides.bids), ("asks", sides.asks)):
             yield from (f"{instrument}: {side}: {fault}" for fault in index.faults())
+        yield from (f"{instrument}: {fault}" for fault in _hidden(state, sides))
         if {order_id: key for key, order_id in asks} != sides.ask_keys:
             yield f"{instrument}: ask_keys do not match the index"
+
+
+def _hidden(state: State, sides: Sides) -> Iterator[str]:
+    """Say which entry of an index its masks, its horizon or a floor would hide from a search that it fits."""
+    for _, bid, fit, caps, _ in sides.bids.entries():
+        want, need = bid_masks(sides, bid.gpus, bid.hours, bid.filters)
+        if (fit, caps) != (want, CAPS_ALL & ~need):
+            yield f"bid {bid.order_id} stands with other masks than it has"
+    for key, ask, fit, caps, horizon in sides.asks.entries():
+        true_fit, true_caps = ask_masks(state, sides, ask)
+        if (fit, true_caps & ~caps, horizon) != (true_fit, 0, ask.until_ns):
+            yield f"ask {ask.order_id} stands with other masks than it has"
+        for token, floor, since in sides.asks.floors():
+            assert isinstance(token, LotQuery), token
+            if key < floor and lot_fits(state, ask, token, max(state.now_ns, since - token.hours * HOUR_NS)):
+                yield f"a floor hides ask {ask.order_id} from {token}"
 
 
 def _books(state: State) -> Iterator[str]:
@@ -249,5 +277,7 @@ def _memory(state: State) -> Iterator[str]:
     times = [at_ns for _, _, at_ns in state.remembered.values()]
     if times != sorted(times) or (times and times[-1] > state.now_ns):
         yield "remembered commands are out of order in time"
+    for at_ns, kind, number in state.timers.missing():
+        yield f"nothing will happen at {at_ns} to {kind.name.lower()} {number}"
     if state.events or state.moved:
         yield "events of an earlier command are still there"

@@ -8,6 +8,8 @@ wallet's currency. Source: money rules §3-4 (docs/explain/ledger.md).
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from bursa.market.events import RentalHoursCharged, RentalHoursReversed
 from bursa.market.ledger import credit, debit
 from bursa.market.state import Bid, Party, Rental, State, Terms
@@ -132,9 +134,10 @@ def _hour_postings(rental: Rental, terms: Terms, hours: int) -> tuple[Posting, .
     return (held, *crossed, *margin, *tax, Posting(_USD, "fx_position", share + fee, 0), *sale, *cost)
 
 
-def charge_hours(state: State, rental: Rental, hours: int, at_ns: int, *, is_delivered: bool = True) -> None:
-    """Charge the next ``hours`` hours of a rental; delivered ones also count for the host's reliability."""
+def charge_hours(state: State, rental: Rental, hours: int, delivered: int, at_ns: int) -> None:
+    """Charge the next ``hours`` hours of a rental; the ``delivered`` ones of them count for the host's reliability."""
     assert 0 < hours <= rental.hours - rental.charged_hours, (hours, rental)
+    assert 0 <= delivered <= hours, (delivered, hours)
     left = hours
     for terms, count in _next_terms(rental, hours):
         postings = _hour_postings(rental, terms, count)
@@ -146,8 +149,7 @@ def charge_hours(state: State, rental: Rental, hours: int, at_ns: int, *, is_del
     assert left == 0, left
     assert rental.held_micros >= 0, rental
     state.events.append(RentalHoursCharged(rental.rental_id, hours, rental.charged_hours))
-    if is_delivered:
-        weigh_reliability(state, rental.host_id, hours, is_delivered=True)
+    weigh_reliability(state, rental.host_id, delivered, is_delivered=True)
 
 
 def reverse_hours(state: State, rental: Rental, hours: int, at_ns: int) -> None:
@@ -186,11 +188,12 @@ def earn(state: State, seller: Party, micros: int, at_ns: int) -> None:
     """Remember when a seller's earnings clear: whole hours, rounded up, after the dispute window."""
     clears_at_ns = -(-(at_ns + state.rules.dispute_hours * HOUR_NS) // HOUR_NS) * HOUR_NS
     pending = seller.pending
-    if pending and pending[-1][0] >= clears_at_ns:
-        pending[-1] = (pending[-1][0], pending[-1][1] + micros)
+    at = bisect_left(pending, (clears_at_ns, 0))
+    if at < len(pending) and pending[at][0] == clears_at_ns:
+        pending[at] = (clears_at_ns, pending[at][1] + micros)
         return
-    pending.append((clears_at_ns, micros))
-    if len(pending) == 1:
+    pending.insert(at, (clears_at_ns, micros))
+    if at == 0:
         state.timers.add(clears_at_ns, 4, seller.party_id)
 
 

@@ -13,7 +13,7 @@ from bursa.market.renting import rental_is_due
 from bursa.market.state import State
 from bursa.market.timers import TimerKind
 from bursa.market.trading import close_order
-from bursa.market.types import OrderState
+from bursa.market.types import MINUTE_NS, OrderState
 from bursa.market.volatility import drop_old_minutes
 
 #: Pieces of due work that one Tick does; a caller ticks again while more is due.
@@ -29,8 +29,9 @@ def on_tick(state: State, command: Tick, at_ns: int) -> Done | Rejected:
         assert due_ns <= at_ns, timer
         _do(state, TimerKind(kind), number, at_ns)
         done += 1
-    for book in state.books.values():
-        drop_old_minutes(book, at_ns)
+    if at_ns // MINUTE_NS != state.now_ns // MINUTE_NS:
+        for book in state.books.values():
+            drop_old_minutes(book, at_ns)
     return Done(done)
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from bursa.market.state import Ask, Bid, Host, Party, Sides, State
 from bursa.market.types import GPUS_PER_HOST_MAX, HOUR_NS, NO_FILTERS, REGION_GROUPS, Filters, HostSpec
 
 _HOURS: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 36, 48, 72, 96, 120, 168, 240, 336, 504, 720, 1440, 4380, 8760)
-_RELIABILITY: Final = tuple(range(0, 1_001, 50))
+#: Coarse where few hosts are, fine from 800 per mille up, where hosts start and filters ask.
+_RELIABILITY: Final = (*range(0, 800, 50), *range(800, 1_001, 5))
 _POWERS: Final = tuple(2**i for i in range(21))
 
 _MIN_HOURS_AT: Final = 0
@@ -83,7 +84,7 @@ def host_masks(sides: Sides, host: Host, ask: Ask, leaves: int) -> tuple[int, in
             spread |= spread << GPUS_PER_HOST_MAX
         known = sides.host_bits[host.host_id] = (host.spec, host.is_verified, spread, _spec_caps(host.spec))
     caps = known[3] | _ask_hours_caps(ask.min_hours, ask.max_hours)
-    return gpus * known[2], caps | _up_to(host.reliability_ppm // 50_000 + 1) << _RELIABILITY_AT
+    return gpus * known[2], caps | _up_to(bisect_right(_RELIABILITY, host.reliability_ppm // 1_000)) << _RELIABILITY_AT
 
 
 def ask_masks(state: State, sides: Sides, ask: Ask) -> tuple[int, int]:
@@ -105,7 +106,7 @@ def ask_masks(state: State, sides: Sides, ask: Ask) -> tuple[int, int]:
 def _bid_need(hours: int, filters: Filters) -> int:
     need = 1 << _MIN_HOURS_AT + bisect_left(_HOURS, hours)
     need |= 1 << _MAX_HOURS_AT + bisect_right(_HOURS, hours) - 1
-    need |= 1 << _RELIABILITY_AT + filters.reliability_min // 50
+    need |= 1 << _RELIABILITY_AT + bisect_right(_RELIABILITY, filters.reliability_min) - 1
     for at, amount in (
         (_RAM_AT, filters.ram_gib_min),
         (_DISK_AT, filters.disk_gib_min),
@@ -175,6 +176,32 @@ def pick_host(
         if best is None or leaves < best_leaves or host.host_id < best.host_id:
             best, best_leaves = host, leaves
     return best
+
+
+class LotQuery(NamedTuple):
+    """All that decides whether an ask serves a lot, but the ask; the token of a search among asks."""
+
+    gpus: int
+    hours: int
+    filters: Filters
+    party_id: int
+    tax_id: str
+    payout_account: str
+
+
+def lot_query(gpus: int, hours: int, filters: Filters, buyer: Party | None) -> LotQuery:
+    """Return the query of one lot; without a buyer nobody's asks are passed over."""
+    if buyer is None:
+        return LotQuery(gpus, hours, filters, 0, "", "")
+    return LotQuery(gpus, hours, filters, buyer.party_id, buyer.tax_id, buyer.payout_account)
+
+
+def lot_fits(state: State, ask: Ask, query: LotQuery, at_ns: int) -> bool:
+    """Return whether an ask serves the lot of a query, by the exact test."""
+    buyer = state.parties.get(query.party_id)
+    if buyer is not None and is_linked(buyer, state.parties[ask.party_id]):
+        return False
+    return pick_host(state, ask, query.gpus, query.hours, query.filters, at_ns) is not None
 
 
 def bid_fits(state: State, ask: Ask, bid: Bid, at_ns: int) -> Host | None:

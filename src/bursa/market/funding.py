@@ -150,13 +150,24 @@ def _known_transfer(state: State, field: str, number: int, *, is_payout: bool) -
     return transfer
 
 
-def _finish_transfer(state: State, transfer: Transfer, account: str, kind: EntryKind, at_ns: int) -> Done:
+def _credit_seller(state: State, party_id: int, currency: Currency, micros: int) -> tuple[Posting, ...]:
+    """Return the credits of a sum that becomes payable: what was clawed back is repaid first."""
+    owed = -state.ledger.balance(currency, f"seller_receivable:{party_id}")
+    repaid = min(owed, micros)
+    postings: tuple[Posting, ...] = ()
+    if repaid:
+        postings += (credit(currency, f"seller_receivable:{party_id}", repaid),)
+    if micros > repaid:
+        postings += (credit(currency, f"seller_available:{party_id}", micros - repaid),)
+    return postings
+
+
+def _finish_transfer(
+    state: State, transfer: Transfer, incoming: tuple[Posting, ...], kind: EntryKind, at_ns: int
+) -> Done:
     """Move a sum on its way to where it ends."""
     source = "payout_in_transit" if transfer.is_payout else "refund_in_transit"
-    postings = (
-        debit(transfer.currency, f"{source}:{transfer.party_id}", transfer.micros),
-        credit(transfer.currency, account, transfer.micros),
-    )
+    postings = (debit(transfer.currency, f"{source}:{transfer.party_id}", transfer.micros), *incoming)
     del state.transfers[transfer.transfer_id]
     state.post(kind, postings, at_ns, party_id=transfer.party_id)
     return Done(transfer.transfer_id)
@@ -170,7 +181,8 @@ def on_settle_refund(state: State, command: SettleRefund, at_ns: int) -> Done | 
     transfer = _known_transfer(state, "refund_id", command.refund_id, is_payout=False)
     if isinstance(transfer, Rejected):
         return transfer
-    done = _finish_transfer(state, transfer, f"psp_clearing:{command.provider}", EntryKind.REFUND_SETTLED, at_ns)
+    incoming = (credit(transfer.currency, f"psp_clearing:{command.provider}", transfer.micros),)
+    done = _finish_transfer(state, transfer, incoming, EntryKind.REFUND_SETTLED, at_ns)
     assert command.refund_id not in state.transfers, transfer
     assert not transfer.is_payout, transfer
     return done
@@ -181,7 +193,10 @@ def on_fail_refund(state: State, command: FailRefund, at_ns: int) -> Done | Reje
     transfer = _known_transfer(state, "refund_id", command.refund_id, is_payout=False)
     if isinstance(transfer, Rejected):
         return transfer
-    done = _finish_transfer(state, transfer, f"wallet:{transfer.party_id}", EntryKind.REFUND_FAILED, at_ns)
+    party = state.parties[transfer.party_id]
+    incoming = _credit_party(party, transfer.currency, transfer.micros, _debt(state, party, transfer.currency))
+    done = _finish_transfer(state, transfer, incoming, EntryKind.REFUND_FAILED, at_ns)
+    _renew_debt_flag(state, party)
     assert command.refund_id not in state.transfers, transfer
     assert not transfer.is_payout, transfer
     return done
@@ -322,13 +337,10 @@ def earnings_are_due(state: State, seller: Party, at_ns: int) -> None:
     assert clears_at_ns <= at_ns, seller
     if seller.pending:
         state.timers.add(seller.pending[0][0], _EARNINGS, seller.party_id)
-    owed = -state.ledger.balance(Currency.USD, f"seller_receivable:{seller.party_id}")
-    repaid = min(owed, micros)
-    postings: tuple[Posting, ...] = (debit(Currency.USD, f"seller_pending:{seller.party_id}", micros),)
-    if repaid:
-        postings += (credit(Currency.USD, f"seller_receivable:{seller.party_id}", repaid),)
-    if micros > repaid:
-        postings += (credit(Currency.USD, f"seller_available:{seller.party_id}", micros - repaid),)
+    postings = (
+        debit(Currency.USD, f"seller_pending:{seller.party_id}", micros),
+        *_credit_seller(state, seller.party_id, Currency.USD, micros),
+    )
     state.post(EntryKind.EARNINGS_CLEARED, postings, at_ns, party_id=seller.party_id)
 
 
@@ -356,7 +368,8 @@ def on_settle_payout(state: State, command: SettlePayout, at_ns: int) -> Done | 
     transfer = _known_transfer(state, "payout_id", command.payout_id, is_payout=True)
     if isinstance(transfer, Rejected):
         return transfer
-    done = _finish_transfer(state, transfer, "bank", EntryKind.PAYOUT_SETTLED, at_ns)
+    incoming = (credit(transfer.currency, "bank", transfer.micros),)
+    done = _finish_transfer(state, transfer, incoming, EntryKind.PAYOUT_SETTLED, at_ns)
     assert command.payout_id not in state.transfers, transfer
     assert transfer.is_payout, transfer
     return done
@@ -367,8 +380,8 @@ def on_return_payout(state: State, command: ReturnPayout, at_ns: int) -> Done | 
     transfer = _known_transfer(state, "payout_id", command.payout_id, is_payout=True)
     if isinstance(transfer, Rejected):
         return transfer
-    account = f"seller_available:{transfer.party_id}"
-    done = _finish_transfer(state, transfer, account, EntryKind.PAYOUT_RETURNED, at_ns)
+    incoming = _credit_seller(state, transfer.party_id, transfer.currency, transfer.micros)
+    done = _finish_transfer(state, transfer, incoming, EntryKind.PAYOUT_RETURNED, at_ns)
     assert command.payout_id not in state.transfers, transfer
     assert transfer.is_payout, transfer
     return done
@@ -410,13 +423,34 @@ def on_post_entry(state: State, command: PostEntry, at_ns: int) -> Done | Reject
     refusal = _check_postings(state, command.postings)
     if refusal:
         return refusal
-    postings = tuple(sorted(command.postings, key=lambda posting: posting.currency))
+    postings = _net(command.postings)
     memo = f"{command.memo} (made by {command.made_by}, approved by {command.approved_by})"
     before = state.counters.entry
     state.post(EntryKind.OPERATOR, postings, at_ns, memo=memo)
     assert state.counters.entry == before + 1, before
-    assert len(postings) == len(command.postings), command
+    assert len(postings) <= len(command.postings), command
     return Done(state.counters.entry)
+
+
+def _net(postings: tuple[Posting, ...]) -> tuple[Posting, ...]:
+    """Return one posting an account, by currency: an entry moves each account once, whatever the order of its lines."""
+    sums: dict[tuple[str, str], int] = {}
+    for posting in postings:
+        key = (posting.currency, posting.account)
+        sums[key] = sums.get(key, 0) + posting.credit_micros - posting.debit_micros
+    return tuple(
+        Posting(currency, account, max(0, -amount), max(0, amount))
+        for (currency, account), amount in sorted(sums.items())
+        if amount
+    )
+
+
+def _is_operators(state: State, account: str) -> bool:
+    """Return whether an operator's entry may touch an account; one of a party needs the party to exist."""
+    kind, _, rest = account.partition(":")
+    if kind not in OPERATOR_ACCOUNTS or check_text("account", account):
+        return False
+    return kind not in {"seller_available", "seller_receivable"} or (rest.isdecimal() and int(rest) in state.parties)
 
 
 def _check_postings(state: State, postings: tuple[Posting, ...]) -> Rejected | None:
@@ -428,8 +462,7 @@ def _check_postings(state: State, postings: tuple[Posting, ...]) -> Rejected | N
     for posting in postings:
         if posting.currency not in state.ledger.balances:
             return refuse(Rejection.ENTRY_NOT_ALLOWED, "postings.currency", "EUR, GBP or USD")
-        kind = kind_of(posting.account)
-        if kind not in OPERATOR_ACCOUNTS or check_text("account", posting.account):
+        if not _is_operators(state, posting.account):
             return refuse(Rejection.ENTRY_NOT_ALLOWED, "postings.account", "an account of the operator's own")
         low, high = sorted((posting.debit_micros, posting.credit_micros))
         if low != 0 or not 0 < high <= AMOUNT_MICROS_MAX:
@@ -438,8 +471,10 @@ def _check_postings(state: State, postings: tuple[Posting, ...]) -> Rejected | N
         key = (posting.currency, posting.account)
         after[key] = after.get(key, state.ledger.balance(*key)) + amount
         sums[posting.currency] = sums.get(posting.currency, 0) + amount
-    if any(sums.values()):
-        return refuse(Rejection.ENTRY_NOT_ALLOWED, "postings", "debits equal to credits in each currency")
+    if any(sums.values()) or not _net(postings):
+        return refuse(
+            Rejection.ENTRY_NOT_ALLOWED, "postings", "debits equal to credits in each currency, and not nothing"
+        )
     for (_, account), balance in after.items():
         kind = kind_of(account)
         if (kind in LIABILITIES and balance < 0) or (kind in RECEIVABLES and balance > 0) or abs(balance) > INT_MAX:

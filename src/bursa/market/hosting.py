@@ -20,7 +20,15 @@ from bursa.market.events import (
 )
 from bursa.market.matching import reindex_ask
 from bursa.market.refusals import check_number, check_spec, known_host, known_party, refuse
-from bursa.market.renting import complete_hours, drop_rental, fail_rental, plan_next_hour, refresh_ask, suspend_host
+from bursa.market.renting import (
+    complete_hours,
+    drop_rental,
+    fail_rental,
+    plan_next_hour,
+    refresh_ask,
+    suspend_host,
+    take_back_undelivered,
+)
 from bursa.market.state import Host, Rental, State
 from bursa.market.timers import TimerKind
 from bursa.market.transitions import HOST, move
@@ -181,6 +189,9 @@ def host_is_due(state: State, host: Host, at_ns: int) -> None:
     for rental in _live(state, host):
         hours = complete_hours(rental, host.silent_since_ns)
         fail_rental(state, rental, "host lost", EndReason.HOST_LOST, hours, at_ns)
+    for number in host.rentals:
+        if not state.rentals[number].is_live:
+            take_back_undelivered(state, state.rentals[number], host.silent_since_ns, at_ns)
     suspend_host(state, host)
     assert host.state is HostState.SUSPENDED, host
 

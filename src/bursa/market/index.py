@@ -15,7 +15,9 @@ that was visited in vain is summed up afresh, so the visits that staleness costs
 Summaries do not help when each of two properties is common but both together are rare. A search that looked
 at many entries in vain therefore leaves a floor: for this ``want`` and ``need``, nothing below that key passes
 the masks. The next one starts there; an insert or update below a floor lowers it if it passes. Without such
-searches there are no floors and they cost nothing.
+searches there are no floors and they cost nothing. A search with a ``token`` leaves a floor below which nothing
+passes the whole of its test; the token must name all that the test depends on but the entry, and an entry may
+come to pass only through an insert or update, as time goes on never by itself.
 
 Three fixed levels of about 48 give a search, insert or removal a cost that hardly grows up to a million
 entries. Why not a heap: a heap finds the first, but not the first that fits.
@@ -24,7 +26,7 @@ entries. Why not a heap: a heap finds the first, but not the first that fits.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import reduce
 from operator import or_
 from typing import Final, Generic, TypeVar
@@ -38,6 +40,13 @@ FRUITLESS_MAX: Final = 512
 FLOORS_MAX: Final = 256
 #: Larger than any key: prices are below 2**40 ticks and times below 2**64.
 KEY_MAX: Final = 1 << 128
+
+
+#: want, need and token of a search.
+_Query = tuple[int, int, Hashable]
+
+
+_NO_FLOOR: Final = (0, 0)
 
 
 class _Leaf(Generic[T]):
@@ -88,7 +97,8 @@ class FitIndex(Generic[T]):
 
     def __init__(self) -> None:
         self._blocks: list[_Block[T]] = []
-        self._floors: dict[tuple[int, int], int] = {}
+        #: Query → (nothing below this key passes, for this horizon_min and any later one).
+        self._floors: dict[_Query, tuple[int, int]] = {}
         self._maxes: list[int] = []
         self._count = 0
 
@@ -198,11 +208,14 @@ class FitIndex(Generic[T]):
         key_min: int = 0,
         key_max: int = KEY_MAX,
         horizon_min: int = 0,
+        token: Hashable = None,
     ) -> T | None:
         """Return the first entry with key_min ≤ key ≤ key_max that passes masks, horizon and ``accept``."""
-        floor = self._floors.get((want, need), 0) if self._floors else 0
+        floor, since = self._floors.get((want, need, token), _NO_FLOOR) if self._floors else _NO_FLOOR
+        if horizon_min < since:
+            floor = 0  # it was found for a later time, when less may pass
         start = max(floor, key_min)
-        # The first key that may pass the masks, whatever horizon and accept say; and entries looked at before it.
+        # The first key that passes the masks, or with a token the whole test; and entries looked at before it.
         passed, fruitless = KEY_MAX, 0
         found: T | None = None
         for b in range(bisect_left(self._maxes, start), len(self._maxes)):
@@ -219,7 +232,9 @@ class FitIndex(Generic[T]):
                 if keys[0] > key_max:
                     break
                 if leaf.horizon_max < horizon_min:
-                    passed = min(passed, keys[0])
+                    fruitless += len(keys)
+                    if token is None:
+                        passed = min(passed, keys[0])
                     continue
                 is_hit = False
                 for i, fit in enumerate(leaf.fits):
@@ -228,10 +243,13 @@ class FitIndex(Generic[T]):
                         key = keys[i]
                         if key < start or key > key_max:
                             continue
-                        passed = min(passed, key)
+                        if token is None:
+                            passed = min(passed, key)
                         if leaf.horizons[i] >= horizon_min and accept(leaf.items[i]):
                             found = leaf.items[i]
+                            passed = min(passed, key)
                             break
+                        fruitless += 1
                 if found is not None:
                     break
                 if is_hit:
@@ -243,19 +261,19 @@ class FitIndex(Generic[T]):
             if block.is_stale and not is_block_hit and found is None:
                 block.summarize()
         if (floor or fruitless > FRUITLESS_MAX) and key_min <= floor:
-            self._set_floor((want, need), min(passed, key_max + 1))
+            self._set_floor((want, need, token), (min(passed, key_max + 1), horizon_min))
         return found
 
-    def _set_floor(self, query: tuple[int, int], key: int) -> None:
+    def _set_floor(self, query: _Query, floor: tuple[int, int]) -> None:
         floors = self._floors
         if query not in floors and len(floors) >= FLOORS_MAX:
             del floors[next(iter(floors))]
-        floors[query] = key
+        floors[query] = floor
 
     def _lower_floors(self, key: int, fit: int, caps: int) -> None:
-        for query, floor in self._floors.items():
+        for query, (floor, since) in self._floors.items():
             if key < floor and fit & query[0] and caps & query[1] == query[1]:
-                self._floors[query] = key
+                self._floors[query] = (key, since)
 
     def faults(self) -> Iterator[str]:
         """Say in words which summary or floor would hide an entry; for the audit."""
@@ -266,9 +284,21 @@ class FitIndex(Generic[T]):
                         yield f"a summary hides key {key}"
                     if horizon > min(leaf.horizon_max, block.horizon_max):
                         yield f"a horizon hides key {key}"
-                    for (want, need), floor in self._floors.items():
-                        if key < floor and fit & want and caps & need == need:
+                    for (want, need, token), (floor, _) in self._floors.items():
+                        if token is None and key < floor and fit & want and caps & need == need:
                             yield f"a floor hides key {key}"
+
+    def entries(self) -> Iterator[tuple[int, T, int, int, int]]:
+        """Yield (key, item, fit, caps, horizon) in order."""
+        for block in self._blocks:
+            for leaf in block.leaves:
+                yield from zip(leaf.keys, leaf.items, leaf.fits, leaf.caps, leaf.horizons, strict=True)
+
+    def floors(self) -> Iterator[tuple[Hashable, int, int]]:
+        """Yield (token, key, horizon_min) of each floor that a search with a token left."""
+        for (_, _, token), (floor, since) in self._floors.items():
+            if token is not None:
+                yield token, floor, since
 
     def load(self, entries: list[tuple[int, T, int, int, int]]) -> None:
         """Fill an empty index with (key, item, fit, caps, horizon) entries in any order."""

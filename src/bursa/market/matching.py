@@ -14,11 +14,13 @@ from bursa.market.charging import make_terms, move_hold, resize_hold
 from bursa.market.events import OrderClosed, RentalOpened
 from bursa.market.fitting import (
     CAPS_ALL,
+    LotQuery,
     ask_masks,
     bid_fits,
     bid_masks,
     cap_hours,
     is_linked,
+    lot_query,
     pick_host,
 )
 from bursa.market.state import Ask, Bid, Book, Host, Rental, State
@@ -79,8 +81,11 @@ def plan_bid(state: State, book: Book, bid: Bid, at_ns: int) -> list[tuple[Ask, 
 
     plan: list[tuple[Ask, Host]] = []
     key_min, key_max = 0, ask_key(bid.limit_micros, _LAST_TIME)
+    token: LotQuery | None = lot_query(bid.gpus, bid.hours, bid.filters, buyer)
+    horizon_min = at_ns + bid.hours * HOUR_NS
     while len(plan) < bid.leaves:
-        ask = asks.first(want, need, accept, key_min=key_min, key_max=key_max, horizon_min=at_ns + bid.hours * HOUR_NS)
+        ask = asks.first(want, need, accept, key_min=key_min, key_max=key_max, horizon_min=horizon_min, token=token)
+        token = None  # further lots depend on what the plan has taken, which no later search shares
         if ask is None:
             break
         assert found is not None
@@ -146,6 +151,7 @@ def fill(state: State, bid: Bid, ask: Ask, host: Host, price_micros: int, taker:
         buyer_id=bid.party_id, seller_id=ask.party_id, gpus=bid.gpus, gpu_mask=mask, currency=bid.currency,
         terms=[terms], min_hours=ask.min_hours, max_hours=ask.max_hours, until_ns=ask.until_ns,
         lock_hours=ask.price_lock_hours, mid_micros=bid.mid_micros, due_ns=start_by_ns, held_micros=0,
+        opened_at_ns=at_ns,
     )  # fmt: skip
     state.rentals[number] = rental
     state.timers.add(start_by_ns, _RENTAL, number)
@@ -176,8 +182,9 @@ def fill(state: State, bid: Bid, ask: Ask, host: Host, price_micros: int, taker:
     )
     move_hold(state, bid, rental, at_ns)
     reindex_ask(state, ask)
-    move_percent = state.rules.halt_move_percent
-    if record_trade(state.books[bid.instrument], bid, ask, price_micros, at_ns, move_percent):
+    owners = (state.parties[bid.party_id], state.parties[ask.party_id])
+    gpu_hours, move_percent = bid.gpus * bid.hours, state.rules.halt_move_percent
+    if record_trade(state.books[bid.instrument], owners, gpu_hours, price_micros, at_ns, move_percent):
         state.moved.add(bid.instrument)
 
 

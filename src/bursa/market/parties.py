@@ -33,7 +33,7 @@ def on_register_party(state: State, command: RegisterParty, at_ns: int) -> Done 
     if refusal:
         return refusal
     state.counters.party += 1
-    party = Party(state.counters.party, command.tax_id, command.payout_account)
+    party = Party(state.counters.party, _plain(command.tax_id), _plain(command.payout_account))
     assert party.party_id not in state.parties, party
     assert at_ns >= state.now_ns, at_ns
     state.parties[party.party_id] = party
@@ -48,6 +48,11 @@ def _check_identifiers(command: RegisterParty | UpdateParty) -> Rejected | None:
     )
 
 
+def _plain(identifier: str) -> str:
+    """Return a tax id or account without what people put between its characters, so that equal ones are equal."""
+    return "".join(character for character in identifier.upper() if character not in " -./")
+
+
 def on_update_party(state: State, command: UpdateParty, at_ns: int) -> Done | Rejected:
     """Replace a party's identifiers; not while it has open orders, for they decide who may trade with whom."""
     refusal = _check_identifiers(command)
@@ -58,7 +63,7 @@ def on_update_party(state: State, command: UpdateParty, at_ns: int) -> Done | Re
         return party
     if state.open_orders[party.party_id]:
         return refuse(Rejection.WRONG_STATE, "party_id", "a party without open orders")
-    party.tax_id, party.payout_account = command.tax_id, command.payout_account
+    party.tax_id, party.payout_account = _plain(command.tax_id), _plain(command.payout_account)
     assert state.parties[party.party_id] is party, party
     assert at_ns >= state.now_ns, at_ns
     state.events.append(PartyUpdated(party.party_id, party.tax_id, party.payout_account))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from bursa.market.auction import find_auction
-from bursa.market.fitting import bid_masks, is_linked, pick_host
+from bursa.market.fitting import bid_masks, is_linked, lot_query, pick_host
+from bursa.market.refusals import check_filters
 from bursa.market.state import Ask, Host, State
 from bursa.market.types import HOUR_NS, Filters, Hold
 
@@ -38,7 +39,11 @@ def best_ask(
 ) -> BestAsk | None:
     """Return the first ask in price-time order that serves a lot; None for a lot that no order may ask for."""
     rules = state.rules
-    if instrument not in state.books or not (1 <= gpus <= rules.gpus_max and 1 <= hours <= rules.hours_max):
+    if (
+        instrument not in state.books
+        or check_filters(filters)
+        or not (1 <= gpus <= rules.gpus_max and 1 <= hours <= rules.hours_max)
+    ):
         return None
     buyer = state.parties.get(party_id)
     found: Host | None = None
@@ -52,7 +57,9 @@ def best_ask(
 
     sides = state.sides[instrument]
     want, need = bid_masks(sides, gpus, hours, filters)
-    ask = sides.asks.first(want, need, accept, horizon_min=at_ns + hours * HOUR_NS)
+    ask = sides.asks.first(
+        want, need, accept, horizon_min=at_ns + hours * HOUR_NS, token=lot_query(gpus, hours, filters, buyer)
+    )
     if ask is None or found is None:
         return None
     return BestAsk(ask.order_id, found.host_id, ask.price_micros)

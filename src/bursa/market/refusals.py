@@ -30,9 +30,10 @@ TEXT_MAX: Final = 200
 FILTER_ITEMS_MAX: Final = 64
 #: Largest RAM, disk (GiB) or vCPU count of a host, and network in Mbit/s.
 SPEC_NUMBER_MAX: Final = 2**20
-#: Largest sum of one command, in micro-units: one billion.
-AMOUNT_MICROS_MAX: Final = 10**15
+#: Largest sum of one command, in micro-units: a hundred million.
+AMOUNT_MICROS_MAX: Final = 10**14
 _COUNTRY_LETTERS: Final = 2
+_REGION_CHARS_MAX: Final = 8
 # An attribute of an Enum class is looked up ten times slower than a global name; every command passes here.
 _OPEN = BookState.OPEN
 _USD = Currency.USD
@@ -87,11 +88,18 @@ def check_number(code: Rejection, field: str, number: int, low: int, high: int) 
     return refuse(code, field, f"{low} to {high}")
 
 
-@lru_cache(maxsize=4_096)
 def check_filters(filters: Filters) -> Rejected | None:
-    """Refuse filters that no host could be meant by. Cached: few different ones are in use."""
+    """Refuse filters that no host could be meant by."""
     if len(filters.regions) > FILTER_ITEMS_MAX or len(filters.avoid_hosts) > FILTER_ITEMS_MAX:
         return refuse(Rejection.INVALID_FIELD, "filters", f"at most {FILTER_ITEMS_MAX} regions and hosts")
+    if any(len(code) > _REGION_CHARS_MAX for code in filters.regions):
+        return refuse(Rejection.INVALID_FIELD, "filters.regions", "ISO 3166 codes such as DE, or groups such as EU")
+    return _check_small_filters(filters)
+
+
+@lru_cache(maxsize=4_096)
+def _check_small_filters(filters: Filters) -> Rejected | None:
+    """Check filters of bounded size; cached, since few different ones are in use."""
     for code in filters.regions:
         if code not in REGION_GROUPS and (refusal := check_country("filters.regions", code)):
             return refusal
@@ -227,6 +235,13 @@ def check_book_takes_orders(book: Book, time_in_force: TimeInForce = TimeInForce
     if time_in_force in {TimeInForce.IOC, TimeInForce.FOK}:
         return refuse(Rejection.NOTHING_TO_FILL, "time_in_force", "GTC or GTD until the market is open")
     return None
+
+
+def check_outlives_opening(field: str, ends_at_ns: int, book: Book) -> Rejected | None:
+    """Refuse an order that would end before a planned opening: it would be a cancel in the last minutes."""
+    if ends_at_ns >= book.opens_at_ns:
+        return None
+    return refuse(Rejection.EXPIRES_TOO_EARLY, field, f"at least {book.opens_at_ns}, when the market opens")
 
 
 def mid_for(state: State, currency: Currency, at_ns: int) -> int | Rejected:

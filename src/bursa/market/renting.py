@@ -7,6 +7,8 @@ when it is lost, what was charged beyond its last heartbeat is given back.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from bursa.market.charging import (
     charge_hours,
     make_terms,
@@ -55,6 +57,7 @@ from bursa.market.state import AutoExtend, Host, Rental, State, Terms
 from bursa.market.timers import TimerKind
 from bursa.market.transitions import HOST, RENTAL, move
 from bursa.market.types import HOUR_NS, EndReason, EntryKind, Rejection, RentalState
+from bursa.market.volatility import forget_trade
 
 _RENTAL = int(TimerKind.RENTAL)
 # An attribute of an Enum class is looked up ten times slower than a global name; every command passes here.
@@ -104,33 +107,37 @@ def on_stop_rental(state: State, command: StopRental, at_ns: int) -> Done | Reje
         return rental
     host = state.hosts[rental.host_id]
     if rental.state is _OPENED:
-        due = 0
+        due = delivered = 0
     elif host.is_in_doubt:
-        due = complete_hours(rental, host.silent_since_ns)
+        due = delivered = complete_hours(rental, host.silent_since_ns)
     else:
-        started_hours = max(1, -(-(at_ns - rental.started_at_ns) // HOUR_NS))
-        due = min(rental.hours, max(started_hours, rental.min_hours))
-    settle_delivered(state, rental, due, at_ns)
+        delivered = max(1, -(-(at_ns - rental.started_at_ns) // HOUR_NS))
+        due = min(rental.hours, max(delivered, rental.min_hours))
+    settle_delivered(state, rental, due, at_ns, delivered=delivered)
     end_rental(state, rental, "renter stops", _STOPPED_BY_RENTER, at_ns)
     assert rental.charged_hours == due, rental
     assert rental.held_micros == 0, rental
     return Done(rental.rental_id)
 
 
-def settle(state: State, rental: Rental, hours: int, at_ns: int) -> None:
-    """Bring the charged hours of a rental to ``hours``, by a charge or by giving hours back."""
+def settle(state: State, rental: Rental, hours: int, at_ns: int, *, delivered: int | None = None) -> None:
+    """Bring the charged hours of a rental to ``hours``, by a charge or by giving hours back.
+
+    ``delivered`` of them were delivered, all when it is None; min_hours may charge more than that.
+    """
     missing = hours - rental.charged_hours
     if missing > 0:
-        charge_hours(state, rental, missing, at_ns)
+        good = missing if delivered is None else max(0, min(missing, delivered - rental.charged_hours))
+        charge_hours(state, rental, missing, good, at_ns)
     elif missing < 0:
         reverse_hours(state, rental, -missing, at_ns)
 
 
-def settle_delivered(state: State, rental: Rental, hours: int, at_ns: int) -> None:
+def settle_delivered(state: State, rental: Rental, hours: int, at_ns: int, *, delivered: int | None = None) -> None:
     """Settle hours of a host that goes on selling: a higher reliability may let its ask serve stricter bids."""
     host = state.hosts[rental.host_id]
     before = host.reliability
-    settle(state, rental, hours, at_ns)
+    settle(state, rental, hours, at_ns, delivered=delivered)
     if host.reliability != before:
         refresh_ask(state, host, at_ns)
 
@@ -138,11 +145,33 @@ def settle_delivered(state: State, rental: Rental, hours: int, at_ns: int) -> No
 def end_rental(state: State, rental: Rental, what: str, reason: EndReason, at_ns: int) -> None:
     """End a rental in good order: the rest of its hold is free, its GPUs wait to be wiped."""
     release_rental(state, rental, at_ns)
+    _close(state, rental, what, reason, at_ns)
+    state.events.append(RentalEnded(rental.rental_id, reason, rental.charged_hours, at_ns))
+
+
+def _close(state: State, rental: Rental, what: str, reason: EndReason, at_ns: int) -> None:
+    """Move a rental to its last state before the wipe. A trade that never became a start says nothing of the price."""
+    if rental.state is _OPENED:
+        terms = rental.terms[0]
+        gpu_hours = rental.gpus * terms.hours
+        forget_trade(state.books[rental.instrument], gpu_hours, terms.price_micros, rental.opened_at_ns)
     rental.state = move(RENTAL, rental.state, what)
     rental.reason = reason
     rental.due_ns = 0
+    rental.ended_at_ns = at_ns
     rental.auto = None
-    state.events.append(RentalEnded(rental.rental_id, reason, rental.charged_hours, at_ns))
+
+
+def take_back_undelivered(state: State, rental: Rental, silent_since_ns: int, at_ns: int) -> None:
+    """Give back hours of a rental that had already ended, but that its host, now lost, cannot have delivered."""
+    assert not rental.is_live, rental
+    if not rental.started_at_ns or rental.ended_at_ns <= silent_since_ns:
+        return
+    complete = max(0, (silent_since_ns - rental.started_at_ns) // HOUR_NS)
+    if rental.charged_hours > complete:
+        reverse_hours(state, rental, rental.charged_hours - complete, at_ns)
+        release_rental(state, rental, at_ns)
+    assert rental.held_micros == 0, rental
 
 
 # ---- what time does ------------------------------------------------------------------------------------
@@ -193,10 +222,7 @@ def fail_rental(state: State, rental: Rental, what: str, reason: EndReason, hour
     bps = {EndReason.HOST_LOST: rules.penalty_failed_bps, EndReason.HOST_RECLAIMED: rules.penalty_reclaimed_bps}
     penalty = pay_penalty(state, rental, bps.get(reason, 0), at_ns)
     release_rental(state, rental, at_ns)
-    rental.state = move(RENTAL, rental.state, what)
-    rental.reason = reason
-    rental.due_ns = 0
-    rental.auto = None
+    _close(state, rental, what, reason, at_ns)
     weigh_reliability(state, rental.host_id, undelivered, is_delivered=False)
     state.events.append(RentalFailed(rental.rental_id, reason, rental.charged_hours, at_ns, penalty))
 
@@ -319,8 +345,8 @@ def _extension(state: State, rental: Rental, hours: int, limit_micros: int, at_n
     """Return what an extension costs, or why there is none."""
     buyer = state.parties[rental.buyer_id]
     host = state.hosts[rental.host_id]
-    if not host.can_sell:
-        return refuse(Rejection.HOST_NOT_HEALTHY, "rental_id", "a rental on a healthy host")
+    if host.silent_since_ns:
+        return refuse(Rejection.HOST_NOT_HEALTHY, "rental_id", "a rental on a host that is heard")
     price = _extension_price(state, rental, host, hours, at_ns)
     if isinstance(price, Rejected):
         return price
@@ -355,6 +381,8 @@ def _extension_price(state: State, rental: Rental, host: Host, hours: int, at_ns
         ask = state.asks.get(rental.ask_id)
         if ask is None or host.ask_id != ask.order_id:
             return refuse(Rejection.ASK_WITHDRAWN, "rental_id", "a rental whose ask still stands")
+        if not host.can_sell:
+            return refuse(Rejection.HOST_NOT_HEALTHY, "rental_id", "a rental on a host that may sell")
         price, hours_max, until_ns = ask.price_micros, ask.max_hours, ask.until_ns
     if total > hours_max:
         most = max(0, hours_max - rental.hours)
@@ -372,7 +400,11 @@ def _extend(state: State, rental: Rental, terms: Terms, at_ns: int) -> None:
         credit(rental.currency, f"held:{rental.rental_id}", micros),
     )
     rental.held_micros += micros
-    rental.terms.append(terms)
+    last = rental.terms[-1]
+    if rental.state is _STARTED and replace(terms, hours=last.hours) == last:
+        rental.terms[-1] = replace(last, hours=last.hours + terms.hours)
+    else:
+        rental.terms.append(terms)
     state.post(EntryKind.RENTAL_EXTENDED, postings, at_ns, party_id=rental.buyer_id, rental_id=rental.rental_id)
     ends_at_ns = rental.started_at_ns + rental.hours * HOUR_NS if rental.started_at_ns else 0
     state.events.append(RentalExtended(rental.rental_id, terms.hours, terms.price_micros, ends_at_ns))

@@ -209,6 +209,8 @@ class Rental(msgspec.Struct, gc=False, array_like=True):
     charged_hours: int = 0
     auto: AutoExtend | None = None
     reason: EndReason | None = None
+    opened_at_ns: int = 0
+    ended_at_ns: int = 0
 
     @property
     def hours(self) -> int:
@@ -228,7 +230,7 @@ class Book(msgspec.Struct, gc=False, array_like=True):
 
     ``due_ns`` is the time of the next planned move of ``state`` (0 = none). ``minutes`` are [minute, Σ price ×
     GPU-hours, Σ GPU-hours] of the last 24 h; ``window`` are 10-second buckets of recent trades for the
-    volatility halt: [bucket, lowest, highest price, up to 8 parties], and ``window_low`` and ``window_high``
+    volatility halt: [bucket, lowest, highest price, up to 64 parties], and ``window_low`` and ``window_high``
     are bounds of them, perhaps wider than what is in them.
     """
 

@@ -73,6 +73,22 @@ class Timers:
 
     def rebuild(self) -> None:
         """Make the heap anew from the state, without stale timers."""
+        heap = self._wanted()
+        heapify(heap)
+        self._heap = heap
+        self._live = len(heap)
+
+    def missing(self) -> list[tuple[int, TimerKind, int]]:
+        """Return timers that the state needs and the heap lacks; for the audit."""
+        present = set(self._heap)
+        return [
+            (at_ns, TimerKind(kind), number)
+            for at_ns, kind, number in self._wanted()
+            if (at_ns, kind, number) not in present
+        ]
+
+    def _wanted(self) -> list[tuple[int, int, int]]:
+        """Return every timer that the state needs."""
         state = self._state
         heap = [(rental.due_ns, _RENTAL, rental.rental_id) for rental in state.rentals.values() if rental.due_ns]
         heap += [(host.due_ns, _HOST, host.host_id) for host in state.hosts.values() if host.due_ns]
@@ -80,9 +96,7 @@ class Timers:
         heap += [(ask.until_ns, _ORDER, ask.order_id) for ask in state.asks.values()]
         heap += [(book.due_ns, _BOOK, book.number) for book in state.books.values() if book.due_ns]
         heap += [(party.due_ns, _EARNINGS, party.party_id) for party in state.parties.values() if party.pending]
-        heapify(heap)
-        self._heap = heap
-        self._live = len(heap)
+        return heap
 
     def _due_ns(self, kind: int, number: int) -> int:
         """Return when the thing that a timer is about is really due; 0 = not at all."""

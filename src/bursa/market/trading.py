@@ -26,6 +26,7 @@ from bursa.market.refusals import (
     check_funds,
     check_may_order,
     check_number,
+    check_outlives_opening,
     check_price,
     known_party,
     mid_for,
@@ -127,6 +128,7 @@ def _new_bid(state: State, command: PlaceBid, at_ns: int) -> Bid | Rejected:
         check_may_order(party)
         or _check_open_orders(state, party)
         or check_book_takes_orders(book, command.time_in_force)
+        or check_outlives_opening("expires_at_ns", expires_at_ns, book)
         or check_bid_band(state, book, command.limit_micros, at_ns)
     )
     if refusal:
@@ -198,16 +200,24 @@ def on_amend_bid(state: State, command: AmendBid, at_ns: int) -> Placed | Reject
     refusal = _check_amend_bid(state, book, bid, command, at_ns)
     if refusal:
         return refusal
-    net, vat = net_and_vat(command.limit_micros, bid.rate_micros, bid.tax.vat_ppm)
+    can_trade = command.limit_micros > bid.limit_micros or command.lots > bid.lots
+    mid, rate, tax = bid.mid_micros, bid.rate_micros, bid.tax
+    if can_trade:
+        # More money is a new decision: it is converted and taxed as of now, not as of when the bid was placed.
+        now_mid = mid_for(state, bid.currency, at_ns)
+        if isinstance(now_mid, Rejected):
+            return now_mid
+        mid, rate, tax = now_mid, rate_of(state, now_mid), state.parties[bid.party_id].tax or bid.tax
+    net, vat = net_and_vat(command.limit_micros, rate, tax.vat_ppm)
     leaves = command.lots - bid.filled
     hold = (net + vat) * bid.gpus * bid.hours * leaves
     more = hold - bid.hold_micros
     if more > 0 and (refusal := check_funds(state, state.parties[bid.party_id], bid.currency, more)):
         return refusal
     keeps_priority = command.limit_micros == bid.limit_micros and command.lots <= bid.lots
-    can_trade = command.limit_micros > bid.limit_micros or command.lots > bid.lots
     unrest_bid(state, bid)
     bid.limit_micros, bid.lots, bid.leaves, bid.gross_micros = command.limit_micros, command.lots, leaves, net + vat
+    bid.mid_micros, bid.rate_micros, bid.tax = mid, rate, tax
     if not keeps_priority:
         bid.priority = state.next_priority()
     resize_hold(state, bid, hold, at_ns)
@@ -239,13 +249,13 @@ def _own_bid(state: State, command: AmendBid) -> Bid | Rejected:
 
 
 def _check_amend_bid(state: State, book: Book, bid: Bid, command: AmendBid, at_ns: int) -> Rejected | None:
+    is_new_price = command.limit_micros != bid.limit_micros
     refusal = (
-        check_price(state, "limit_micros", command.limit_micros)
+        (check_price(state, "limit_micros", command.limit_micros) if is_new_price else None)
         or check_number(Rejection.QUANTITY_OUT_OF_RANGE, "lots", command.lots, bid.filled + 1, state.rules.lots_max)
         or check_book_takes_orders(book)
+        or (check_bid_band(state, book, command.limit_micros, at_ns) if is_new_price else None)
     )
-    if not refusal and command.limit_micros != bid.limit_micros:
-        refusal = check_bid_band(state, book, command.limit_micros, at_ns)
     if refusal:
         return refusal
     is_worse = command.limit_micros < bid.limit_micros or command.lots < bid.lots
@@ -274,7 +284,11 @@ def on_place_ask(state: State, command: PlaceAsk, at_ns: int) -> Placed | Reject
     if refusal:
         return refusal
     book = state.books[state.hosts[command.offers[0].host_id].instrument]
-    refusal = check_book_takes_orders(book) or check_ask_band(state, book, command.price_micros, at_ns)
+    refusal = (
+        check_book_takes_orders(book)
+        or check_outlives_opening("until_ns", until, book)
+        or check_ask_band(state, book, command.price_micros, at_ns)
+    )
     if refusal:
         return refusal
     state.counters.order += 1
@@ -396,14 +410,14 @@ def _check_amend_ask(
 ) -> Rejected | None:
     if ask.party_id != command.party_id:
         return refuse(Rejection.NOT_YOURS, "order_id", "an order of this party")
+    is_new_price = command.price_micros != ask.price_micros
     refusal = (
-        check_price(state, "price_micros", command.price_micros)
+        (check_price(state, "price_micros", command.price_micros) if is_new_price else None)
         or _check_offer_list(state, command.offers, ask.min_gpus)
         or _check_offers(state, party, command.offers, ask_id=ask.order_id)
         or check_book_takes_orders(book)
+        or (check_ask_band(state, book, command.price_micros, at_ns) if is_new_price else None)
     )
-    if not refusal and command.price_micros != ask.price_micros:
-        refusal = check_ask_band(state, book, command.price_micros, at_ns)
     if refusal:
         return refusal
     if state.hosts[command.offers[0].host_id].instrument != ask.instrument:

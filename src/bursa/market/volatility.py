@@ -6,42 +6,55 @@ operator's. The halt looks at the last ten minutes in buckets of ten seconds.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 from bursa.market.fitting import is_linked
-from bursa.market.state import Ask, Bid, Book, Party
+from bursa.market.state import Book, Party
 from bursa.market.types import MINUTE_NS, SECOND_NS
 from bursa.money import round_half_even
 
 _MINUTES_MAX: Final = 24 * 60
 _BUCKET_NS: Final = 10 * SECOND_NS
-#: Parties remembered per bucket; where they start in it.
-_OWNERS_MAX: Final = 8
+#: Parties remembered per bucket, many more than any rule needs; where they start in it.
+_OWNERS_MAX: Final = 64
 _OWNERS_AT: Final = 3
 #: Buckets remembered: the longest window that the rules allow, one hour.
 _BUCKETS_MAX: Final = 6 * 60
 
 
-def record_trade(book: Book, bid: Bid, ask: Ask, price_micros: int, at_ns: int, move_percent: int) -> bool:
+def record_trade(
+    book: Book, owners: tuple[Party, Party], gpu_hours: int, price_micros: int, at_ns: int, move_percent: int
+) -> bool:
     """Count one trade into the 24-hour price and the halt's window; return whether the halt must be looked at."""
-    gpu_hours = bid.gpus * bid.hours
-    value = price_micros * gpu_hours
     minute = at_ns // MINUTE_NS
-    minutes = book.minutes
-    if minutes and minutes[-1][0] == minute:
-        minutes[-1][1] += value
-        minutes[-1][2] += gpu_hours
-    else:
-        minutes.append([minute, value, gpu_hours])
+    if not book.minutes or book.minutes[-1][0] != minute:
+        book.minutes.append([minute, 0, 0])
         drop_old_minutes(book, at_ns)
-    book.minutes_value += value
-    book.minutes_gpu_hours += gpu_hours
+    _add_volume(book, book.minutes[-1], price_micros * gpu_hours, gpu_hours)
     book.last_micros = price_micros
-    _record_window(book, at_ns // _BUCKET_NS, price_micros, (bid.party_id, ask.party_id))
+    _record_window(book, at_ns // _BUCKET_NS, price_micros, owners)
     return _is_far(price_micros, book.window_low, book.window_high, move_percent)
 
 
-def _record_window(book: Book, bucket: int, price_micros: int, owners: tuple[int, int]) -> None:
+def _add_volume(book: Book, bucket: list[int], value: int, gpu_hours: int) -> None:
+    bucket[1] += value
+    bucket[2] += gpu_hours
+    book.minutes_value += value
+    book.minutes_gpu_hours += gpu_hours
+    assert bucket[1] >= 0, bucket
+    assert bucket[2] >= 0, bucket
+
+
+def forget_trade(book: Book, gpu_hours: int, price_micros: int, traded_at_ns: int) -> None:
+    """Take a trade whose rental never started out of the 24-hour price: it cost nobody anything."""
+    minute = traded_at_ns // MINUTE_NS
+    at = bisect_left(book.minutes, minute, key=lambda bucket: bucket[0])
+    if at < len(book.minutes) and book.minutes[at][0] == minute:
+        _add_volume(book, book.minutes[at], -price_micros * gpu_hours, -gpu_hours)
+
+
+def _record_window(book: Book, bucket: int, price_micros: int, owners: tuple[Party, Party]) -> None:
     window = book.window
     if not window:
         book.window_low = book.window_high = price_micros
@@ -50,16 +63,15 @@ def _record_window(book: Book, bucket: int, price_micros: int, owners: tuple[int
     elif price_micros > book.window_high:
         book.window_high = price_micros
     if not window or window[-1][0] != bucket:
-        window.append([bucket, price_micros, price_micros, *owners])
+        window.append([bucket, price_micros, price_micros])
         if len(window) > _BUCKETS_MAX:
             del window[0]
-        return
     last = window[-1]
     last[1] = min(last[1], price_micros)
     last[2] = max(last[2], price_micros)
     for owner in owners:
-        if len(last) < _OWNERS_AT + _OWNERS_MAX and owner not in last[_OWNERS_AT:]:
-            last.append(owner)
+        if len(last) < _OWNERS_AT + _OWNERS_MAX and owner.party_id not in last[_OWNERS_AT:]:
+            last.append(owner.party_id)
 
 
 def _is_far(price_micros: int, low: int, high: int, move_percent: int) -> bool:
