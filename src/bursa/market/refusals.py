@@ -30,8 +30,8 @@ TEXT_MAX: Final = 200
 FILTER_ITEMS_MAX: Final = 64
 #: Largest RAM, disk (GiB) or vCPU count of a host, and network in Mbit/s.
 SPEC_NUMBER_MAX: Final = 2**20
-#: Largest sum of one command, in micro-units: a hundred million.
-AMOUNT_MICROS_MAX: Final = 10**14
+#: Largest sum of one command, in micro-units: one billion.
+AMOUNT_MICROS_MAX: Final = 10**15
 _COUNTRY_LETTERS: Final = 2
 _REGION_CHARS_MAX: Final = 8
 # An attribute of an Enum class is looked up ten times slower than a global name; every command passes here.
