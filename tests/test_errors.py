@@ -22,6 +22,18 @@ CODES = {
     "TickDueError": "tick_due",
     "SnapshotError": "snapshot_invalid",
     "ScenarioError": "scenario_invalid",
+    "ConfigError": "config_invalid",
+    "StoreError": "store_failed",
+    "DatabaseUnavailableError": "database_unavailable",
+    "MigrationError": "migration_invalid",
+    "DatabaseVersionError": "database_version",
+    "DataDirectoryError": "data_directory",
+    "LogError": "log_invalid",
+    "UnavailableError": "unavailable",
+    "QueueFullError": "queue_full",
+    "NotLeaderError": "not_leader",
+    "ApiError": "api_error",
+    "NetworkError": "network_failed",
 }
 
 DRAWN_LINE = re.compile(r"    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w*Error) +(?P<code>[a-z_]+) +\S.*")

@@ -123,6 +123,11 @@ class Engine:
         """Return whether a Tick at this time has work to do, so must come before any other command."""
         return self._state.timers.is_due(at_ns)
 
+    def remembers(self, command_id: str, at_ns: int) -> bool:
+        """Return whether a command with this id, sent now, would be answered as a repeat of an earlier one."""
+        known = self._state.remembered.get(command_id)
+        return known is not None and at_ns - known[2] <= IDEMPOTENCY_NS
+
     @property
     def next_due_ns(self) -> int:
         """When the next Tick has work to do; INT_MAX when nothing is planned."""

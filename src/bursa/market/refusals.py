@@ -129,8 +129,8 @@ def check_spec(spec: HostSpec, gpus_max: int) -> Rejected | None:
     for field in ("network_mbps", "gpu_memory_mib"):
         if refusal := check_number(Rejection.INVALID_FIELD, f"spec.{field}", getattr(spec, field), 0, 2**31):
             return refusal
-    if spec.driver not in {"container", "process"}:
-        return refuse(Rejection.INVALID_FIELD, "spec.driver", "container or process")
+    if spec.driver not in {"container", "process", "simulated"}:
+        return refuse(Rejection.INVALID_FIELD, "spec.driver", "container, process or simulated")
     return check_text("spec.interconnect", spec.interconnect, may_be_empty=True)
 
 

@@ -1,0 +1,82 @@
+"""Which of these command ids does the log know? Asked before commands are applied, since the engine forgets old ids.
+
+One thread with one session; requests that come while it asks are asked together next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple
+
+import psycopg
+
+#: Ids that one query asks about.
+LOOKUP_IDS_MAX: Final = 2_000
+
+
+class Known(NamedTuple):
+    """A command of the log."""
+
+    seq: int
+    at_ns: int
+    command: bytes
+    outcome: bytes
+
+
+Found = dict[str, Known]
+_Request = tuple[list[str], Callable[[Found | None], None]]
+
+
+class Lookup:
+    """The thread. Answers come in the order of the questions, in that thread; None when the session broke."""
+
+    def __init__(self, connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+        self._queue: SimpleQueue[_Request | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="bursa-lookup", daemon=True)
+        self._thread.start()
+
+    def ask(self, ids: list[str], on_found: Callable[[Found | None], None]) -> None:
+        """Find out which of the ids the log knows."""
+        self._queue.put((ids, on_found))
+
+    def close(self) -> None:
+        """End the thread and the session."""
+        self._queue.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while (request := self._queue.get()) is not None:
+            requests = [request]
+            count = len(request[0])
+            is_last = False
+            while count < LOOKUP_IDS_MAX:
+                try:
+                    more = self._queue.get_nowait()
+                except Empty:
+                    break
+                if more is None:
+                    is_last = True
+                    break
+                requests.append(more)
+                count += len(more[0])
+            found = self._find([command_id for ids, _ in requests for command_id in ids])
+            for _, on_found in requests:
+                on_found(found)
+            if is_last:
+                return
+
+    def _find(self, ids: list[str]) -> Found | None:
+        try:
+            rows = self._connection.execute(_FIND_SQL, (ids,), prepare=True, binary=True).fetchall()
+        except psycopg.Error:
+            return None  # for good: a session does not come back, and every later question is answered so too
+        return {command_id: Known(*fields) for command_id, *fields in rows}
+
+
+_FIND_SQL: Final = (
+    "SELECT command_id, seq, at_ns, command, outcome FROM bursa.command_log WHERE command_id = ANY(%s::text[])"
+)
