@@ -211,7 +211,7 @@ def test_a_host_that_failed_is_back_after_its_check(exchange: Exchange) -> None:
 @pytest.mark.parametrize("is_failed_first", [True, False])
 def test_what_the_operator_suspends_stays_suspended(exchange: Exchange, is_failed_first: bool) -> None:
     fleet, buyer = exchange.fleet(), exchange.buyer()
-    rental_id = exchange.rent(buyer)
+    rental_id = exchange.rent(buyer, gpus=8)
     rental = exchange.view.rental(rental_id)
     assert rental
     commands: list[Command] = [
@@ -223,7 +223,10 @@ def test_what_the_operator_suspends_stays_suspended(exchange: Exchange, is_faile
     exchange.let_pass(fleet, MINUTE_NS)
     assert host_state(exchange, rental.host_id) is HostState.SUSPENDED
     exchange.do(CheckHost(command_id="check", host_id=rental.host_id))
-    other = exchange.rent(buyer)
+    other = exchange.rent(buyer, gpus=8)
+    again = exchange.view.rental(other)
+    assert again
+    assert again.host_id == rental.host_id
     exchange.do(FailRental(command_id="again", rental_id=other, reason=EndReason.START_FAILED))
     exchange.let_pass(fleet, MINUTE_NS)
     states = {host.state for host in exchange.view.hosts()}

@@ -51,5 +51,5 @@ def serve(database: Database) -> Iterator[Served]:
 
 async def _wait_until_started(server: uvicorn.Server) -> None:
     async with asyncio.timeout(STARTED_S):
-        while not server.started:
+        while not server.started:  # noqa: ASYNC110 - uvicorn has no event to wait for
             await asyncio.sleep(0.01)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import datetime
 import doctest
 import inspect
 from collections.abc import Callable, Iterator
+from datetime import date
 
 import pytest
 
@@ -38,7 +38,7 @@ def names(served: Served) -> Iterator[dict[str, object]]:
     host = make_host(served.stand, party)
     shapes = {name: getattr(wire, name) for name in wire.__all__}
     words = {"Side": market.Side, "TimeInForce": market.TimeInForce, "VatScheme": market.VatScheme}
-    modules = {"Currency": money.Currency, "date": datetime.date, "asyncio": asyncio}
+    modules = {"Currency": money.Currency, "date": date, "asyncio": asyncio}
     buy = wire.BidRequest(
         instrument=INSTRUMENT, gpus=1, hours=2, lots=4, limit_price="4.00", time_in_force=market.TimeInForce.IOC
     )

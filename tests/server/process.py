@@ -33,7 +33,7 @@ def wait_until(what: str, is_so: Any) -> None:  # noqa: ANN401 - a function of n
 
 
 class Server:
-    """One run of `bursa up` or `bursa serve`. Leaving the block kills it and waits until its database is gone too."""
+    """One run of `bursa up` or `bursa serve`. Leaving the block kills it, if it still runs."""
 
     def __init__(self, folder: Path, verb: str = "up", name: str = "bursa", **settings: str) -> None:
         self.data = folder / "data"
@@ -71,7 +71,6 @@ class Server:
     ) -> None:
         self.http.close()
         self.kill()
-        wait_until("the database is gone", lambda: not find_inhabitants(self.data / "postgres"))
         for reader in self._readers:
             reader.join()
         for stream in (self.process.stdout, self.process.stderr):
@@ -131,6 +130,7 @@ class Server:
 
 @contextlib.contextmanager
 def running(folder: Path, verb: str = "up", name: str = "bursa", **settings: str) -> Iterator[Server]:
-    """Run a server until the block ends, from the moment it has said that it is up."""
+    """Run a server until the block ends, from the moment it has said that it is up; its database ends with it."""
     with Server(folder, verb, name, **settings) as server:
         yield server.wait_welcome()
+    wait_until("the database is gone", lambda: not find_inhabitants(server.data / "postgres"))

@@ -49,6 +49,26 @@ def test_what_was_bought_is_there_after_kill_9_and_secrets_are_shown_once(reacha
         assert json.loads(line)["level"] in {"info", "warning"}, line
 
 
+def test_a_first_start_that_was_cut_off_is_finished_by_the_next(reachable_path: Path) -> None:
+    """It is killed while it founds the market; nothing is missing afterwards, and nothing is there twice."""
+    with Server(reachable_path) as cut:
+        wait_until("it begins", lambda: "leading with epoch" in cut.log)
+        cut.kill()
+    with running(reachable_path) as server:
+        assert server.key()["Authorization"].removeprefix("Bearer ") in server.printed
+        assert [balance["available"] for balance in server.get("/v1/wallet")["balances"]] == ["200.00"]
+        names = [party["name"] for party in server.get("/v1/admin/parties", "operator")["items"]]
+        assert sorted(names) == [
+            "Demo renter",
+            "Demo seller polder",
+            "Demo seller prairie",
+            "Demo seller rhein",
+            "Operator",
+        ]
+        asks = [ticker["best_ask"] for ticker in server.http.get("/v1/market").json()["items"]]
+        assert any(asks)
+
+
 def test_the_printed_commands_work_in_a_second_shell(reachable_path: Path) -> None:
     with running(reachable_path) as server:
         script = [line.strip() for line in server.printed.partition("second shell:")[2].splitlines() if line.strip()]

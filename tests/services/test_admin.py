@@ -13,7 +13,7 @@ from bursa.services.admin import tax_profile
 from bursa.services.rates import as_of_ns, mid_of
 from bursa.wire import RateRequest
 from tests.postgres import Database
-from tests.services.world import World, play
+from tests.services.world import NOON, World, play
 
 #: The day of the world's clock, and the one before it.
 DAY = date(2026, 12, 1)
@@ -58,8 +58,7 @@ def test_books_open_halt_and_resume(database: Database) -> None:
         exchange, operator = world.exchange, world.operator
         for slug in ("h100-sxm", "a100"):
             await services.list_instrument(exchange, operator, wire.InstrumentRequest(slug, "2.50"))
-        opens_at = wire.show_time(world.clock.at_ns) + timedelta(hours=1)  # type: ignore[operator]
-        await services.preopen_book(exchange, operator, "all", wire.PreopenRequest(opens_at))
+        await services.preopen_book(exchange, operator, "all", wire.PreopenRequest(NOON + timedelta(hours=1)))
         assert {t.state for t in (await services.list_tickers(exchange)).items} == {"PREOPEN"}
         await services.open_book(exchange, operator, "a100")
         await services.halt_book(exchange, operator, "a100")

@@ -7,12 +7,9 @@ import pytest
 
 from bursa import services, wire
 from bursa.services import KeyCache
-from bursa.wire import Scope, show_time
+from bursa.wire import Scope
 from tests.postgres import Database
-from tests.services.world import NOON_NS, World, play
-
-NOON = show_time(NOON_NS)
-assert NOON is not None
+from tests.services.world import NOON, World, play
 
 
 async def refuse_key(world: World, secret: str) -> str:
@@ -26,7 +23,7 @@ def test_only_the_very_key_opens(database: Database) -> None:
     async def scene(world: World) -> None:
         made = await services.create_key(world.exchange, world.operator, wire.KeyRequest("k", [Scope.READ]))
         actor = await services.authenticate(world.exchange, made.secret)
-        assert (actor.scopes, actor.name, actor.party_id) == ({Scope.READ}, "k", world.operator.party_id)
+        assert (actor.scopes, actor.name, actor.party_id) == (frozenset({Scope.READ}), "k", world.operator.party_id)
         head, number, tail = made.secret.split("_", 2)
         assert made.key.prefix == f"{head}_{number}_{tail[:4]}"
         flipped = ("B" if tail[0] == "A" else "A") + tail[1:]

@@ -211,7 +211,7 @@ def test_lists_have_pages_and_filters(database: Database) -> None:
             await services.list_orders(exchange, anna, state="lost")
         assert refused.value.field == "state"
         with pytest.raises(services.RefusedError) as refused:
-            await services.list_orders(exchange, anna, cursor=f"{page.next or 'x'}y")
+            await services.list_orders(exchange, anna, cursor="xy")
         assert refused.value.problem_code == "INVALID_CURSOR"
 
     play(database, scene)

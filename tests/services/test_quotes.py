@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from bursa import services, wire
 from bursa.market import (
     BidAccepted,
+    Command,
     CreditTopUp,
     Engine,
     EntryKind,
@@ -34,7 +35,7 @@ from tests.services.world import NOON_NS, World, play
 def engine_hold(*, limit: int, gpus: int, hours: int, lots: int, vat_ppm: int, currency: Currency, mid: int) -> int:
     """Place the bid in an engine of its own and return what it held."""
     engine = Engine()
-    commands = [
+    commands: list[Command] = [
         RegisterParty(command_id="1"),
         SetTaxProfile(command_id="2", party_id=1, profile=TaxProfile("DE", VatScheme.OSS, vat_ppm)),
         CreditTopUp(command_id="3", party_id=1, currency=currency, micros=10**15, provider="sandbox"),
@@ -109,7 +110,7 @@ def test_the_bruno_of_the_money_rules_is_quoted_what_he_pays(database: Database)
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_fillable_lots_are_what_an_order_fills(database: Database, data: st.DataObject) -> None:
     async def scene(world: World) -> None:

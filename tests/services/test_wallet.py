@@ -129,7 +129,11 @@ def test_funds_go_in_and_out(database: Database) -> None:
         first = await services.top_up(exchange, anna, wire.TopUpRequest("50", Currency.EUR), idempotency_key="t")
         again = await services.top_up(exchange, anna, wire.TopUpRequest("50", Currency.EUR), idempotency_key="t")
         assert (first.body, again.is_repeat) == (again.body, True)
-        assert (first.body.kind, first.body.state, first.body.amount) == ("TOP_UP", "SETTLED", Amount("50.00", "EUR"))
+        assert (first.body.kind, first.body.state, first.body.amount) == (
+            "TOP_UP",
+            "SETTLED",
+            Amount("50.00", Currency.EUR),
+        )
         sent = (await services.request_refund(exchange, anna, wire.TransferRequest("20", Currency.EUR))).body
         assert (sent.kind, sent.state) == ("REFUND", "SENT")
         back = (await services.request_refund(exchange, anna, wire.TransferRequest("5", Currency.EUR))).body

@@ -1,9 +1,10 @@
 """A whole exchange without HTTP: a real PostgreSQL, a real node, and a clock that tests set."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from bursa import services, wire
 from bursa.market import (
@@ -16,13 +17,14 @@ from bursa.market import (
     VatScheme,
 )
 from bursa.money import Currency
-from bursa.sequencer import Node, Position
+from bursa.sequencer import Node, Position, Record
 from bursa.services import Actor, Exchange, KeyCache
 from bursa.store import open_pool
 from bursa.wire import Scope
 from tests.postgres import Database
 
-#: 2026-12-01 12:00 UTC.
+#: When the clock of a new world stands.
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 NOON_NS = 1_796_126_400 * 10**9
 HOUR_NS = 3_600 * 10**9
 START_LIMIT_S = 10
@@ -110,7 +112,12 @@ async def open_world(database: Database, *, is_sandbox: bool = True) -> AsyncIte
     def take(position: Position) -> None:
         view = MarketView.from_engine(position.engine, position.seq, position.at_ns)
         views.append(view)
-        node.feed.listen(lambda records: [view.apply(r.seq, r.at_ns, r.events) for r in records] and None)
+
+        def follow(records: Sequence[Record]) -> None:
+            for record in records:
+                view.apply(record.seq, record.at_ns, record.events)
+
+        node.feed.listen(follow)
 
     node = Node(database.dsn("app"), make_clock=lambda _: clock, on_load=take)
     keys = KeyCache(database.dsn("app"))

@@ -214,9 +214,7 @@ def _success(op: Operation, schema_of: dict[Any, _Json]) -> _Json:
         if media == JSON_MEDIA:
             content[media] = {"schema": schema_of.get(op.answer, {"type": "object"})}
         elif media == SSE_MEDIA:
-            # OpenAPI 3.1 has no word for the items of a stream.
-            events = {name: schema_of[shape] for name, shape in op.events.items()}
-            content[media] = {"schema": {"type": "string", "x-bursa-events": events}}
+            content[media] = {"schema": _event_schema(op, schema_of)}
         else:
             content[media] = {"schema": {"type": "string"}}
     names = ["RateLimit", "RateLimit-Policy", "traceparent"]
@@ -232,6 +230,24 @@ def _success(op: Operation, schema_of: dict[Any, _Json]) -> _Json:
             "headers": _header_refs(["ETag", "RateLimit", "RateLimit-Policy", "traceparent"]),
         }
     return found
+
+
+def _event_schema(op: Operation, schema_of: dict[Any, _Json]) -> _Json:
+    """Return the schema of one event of a stream, as OpenAPI 3.2 describes them: its fields, ``data`` holding JSON."""
+    last = {"type": "object", "properties": {"detail": {"type": "string"}}, "required": ["detail"]}
+    data = {**{name: schema_of[shape] for name, shape in op.events.items()}, "dropped": last, "ended": last}
+    kinds = [
+        {
+            "properties": {
+                "event": {"const": name},
+                "id": {"type": "string", "description": "Place in the log."},
+                "data": {"type": "string", "contentMediaType": JSON_MEDIA, "contentSchema": schema},
+            },
+            "required": ["event", "data"],
+        }
+        for name, schema in data.items()
+    ]
+    return {"type": "object", "oneOf": kinds}
 
 
 def _refusals(op: Operation, schema_of: dict[Any, _Json]) -> _Json:

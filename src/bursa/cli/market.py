@@ -57,18 +57,18 @@ def _watch(session: Session, gpu: str, levels: int, view: View) -> None:
     call = market.stream_market(gpu)
     if session.is_explaining:
         session.ask(call)
-    messages = session.client.stream(call)
     console = render.make_console()
     if view.json or not console.is_terminal or console.is_dumb_terminal:
-        for message in messages:
-            if view.json:
-                render.write_line(message)
-            else:
-                render.write_text(screens.change(message))
+        with session.connect() as client:
+            for message in client.stream(call):
+                if view.json:
+                    render.write_line(message)
+                else:
+                    render.write_text(screens.change(message))
         return
     live_book = LiveBook()
-    with Live(console=console, refresh_per_second=FRAMES_PER_S, screen=False) as live:
-        for message in messages:
+    with session.connect() as client, Live(console=console, refresh_per_second=FRAMES_PER_S, screen=False) as live:
+        for message in client.stream(call):
             if live_book.apply(message) and live_book.book is not None:
                 book = live_book.book
                 shown = msgspec.structs.replace(book, bids=book.bids[:levels], asks=book.asks[:levels])

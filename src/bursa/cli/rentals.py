@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from bursa.cli.commands import new_app
 from bursa.cli.exits import Exit
 from bursa.cli.options import CONSENT, PAGE_VIEW, REACH, REPEAT, VIEW, Consent, PageView, Reach, Repeat, View
+
+if TYPE_CHECKING:
+    from bursa.cli.session import Session
+    from bursa.wire import RentalView
 
 RENTALS_MAX: Final = 200
 _OVER: Final = frozenset({"ENDED", "FAILED", "WIPED"})
@@ -73,24 +77,15 @@ def watch(rental: str, /, *, view: View = VIEW, reach: Reach = REACH) -> int:
     """
     from bursa.cli import render, screens
     from bursa.cli.session import Session, say
-    from bursa.sdk import parties, rentals
+    from bursa.sdk import rentals
 
     session = Session(reach)
     item = session.ask(rentals.show_rental(rental))
     try:
         if not view.json:
             render.print_grid(screens.rental_facts(item))
-        is_over = item.state in _OVER
-        # From the seq of what was just shown: nothing that happens in between is missed.
-        for happened in () if is_over else session.client.stream(parties.stream_events(after_seq=item.seq)):
-            mine = [event for event in happened.events if event.rental == rental]
-            for event in mine:
-                if view.json:
-                    render.write_line(event)
-                else:
-                    render.write_text(f"{happened.at:%H:%M:%S}  {screens.event(event)}")
-            if any(event.state in _OVER for event in mine):
-                break
+        if item.state not in _OVER:
+            _follow(session, item, view)
     except KeyboardInterrupt:
         say(f"Interrupted. {rental} goes on; to end it: bursa rentals stop {rental}")
         return Exit.INTERRUPTED
@@ -100,6 +95,23 @@ def watch(rental: str, /, *, view: View = VIEW, reach: Reach = REACH) -> int:
     else:
         render.print_grid(screens.rental_facts(item))
     return Exit.FAILED if item.state == "FAILED" or item.reason in {"host_lost", "start_failed"} else Exit.OK
+
+
+def _follow(session: Session, rental: RentalView, view: View) -> None:
+    """Show what happens to a rental from the seq on at which it was read, so that nothing in between is missed."""
+    from bursa.cli import render, screens
+    from bursa.sdk import parties
+
+    with session.connect() as client:
+        for happened in client.stream(parties.stream_events(after_seq=rental.seq)):
+            mine = [event for event in happened.events if event.rental == rental.id]
+            for event in mine:
+                if view.json:
+                    render.write_line(event)
+                else:
+                    render.write_text(f"{happened.at:%H:%M:%S}  {screens.event(event)}")
+            if any(event.state in _OVER for event in mine):
+                return
 
 
 @app.command

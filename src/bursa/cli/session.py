@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from bursa.cli.exits import Exit, Finished
 from bursa.cli.options import Consent, Reach
 from bursa.config import UserConfig
 from bursa.errors import InputError
-from bursa.sdk import Call, Client, to_curl
+from bursa.sdk import Call, Client, Retries, to_curl
 from bursa.sdk.call import check_url
 
 T = TypeVar("T")
+
+#: How often a request is sent before a person is told that nobody answers: about a second and a half.
+ATTEMPTS_MAX: Final = 4
 
 
 class Session:
@@ -27,14 +30,19 @@ class Session:
         if not (is_public or self.has_key or self.is_explaining):
             say(f"error: not logged in to {self.url}", "next: bursa login, or set BURSA_KEY")
             raise Finished(Exit.FORBIDDEN)
-        self.client = Client(user.url, user.key or None)
+        self._key = user.key or None
 
     def ask(self, call: Call[T]) -> T:
         """Return the answer to a call; where calls are only to be explained, print it and finish."""
         if self.is_explaining:
             self.explain(call)
             raise Finished(Exit.OK)
-        return self.client.send(call)
+        with self.connect() as client:
+            return client.send(call)
+
+    def connect(self) -> Client:
+        """Return a client to walk pages or follow a stream with; close it after."""
+        return Client(self.url, self._key, retries=Retries(attempts_max=ATTEMPTS_MAX))
 
     def explain(self, call: Call[object], remark: str = "") -> None:
         """Print a call as a curl line."""

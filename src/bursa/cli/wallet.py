@@ -112,10 +112,11 @@ def statement(
         return Exit.OK
     if view.csv == view.json:
         raise InputError("--every", "neither or both", "one of --json and --csv with it")
-    lines = session.client.pages(call)
-    if view.csv:
-        render.write_csv(StatementLine, lines)
-    else:
-        for line in lines:
-            render.write_line(line)
+    with session.connect() as client:
+        lines = client.pages(call)
+        if view.csv:
+            render.write_csv(StatementLine, lines)
+        else:
+            for line in lines:
+                render.write_line(line)
     return Exit.OK

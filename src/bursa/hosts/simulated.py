@@ -91,9 +91,8 @@ class SimulatedFleet:
         self._clock = clock
         self._wait = wait
         self._wake = asyncio.Event()
-        #: (due_ns, serial, plan), earliest first. The serial keeps plans of one instant in order.
-        self._heap: list[tuple[int, int, _Plan]] = []
-        self._planned: set[_Plan] = set()
+        #: (due_ns, serial, task, number), earliest first. The serial keeps plans of one instant in order.
+        self._heap: list[tuple[int, int, _Task, int]] = []
         self._serial = 0
         #: Suspended host → place in the log of its suspension, which names the check that lifts it; or _BY_OPERATOR.
         self._suspended_at: dict[int, int] = {}
@@ -155,14 +154,9 @@ class SimulatedFleet:
         return host is not None and host.is_demo
 
     def _plan(self, task: _Task, number: int, due_ns: int) -> None:
-        plan = (task, number)
-        if plan not in self._planned:
-            self._planned.add(plan)
-            self._push(plan, due_ns)
-
-    def _push(self, plan: _Plan, due_ns: int) -> None:
+        """Plan a task; one that is planned twice is found unwanted, or answered as a repeat, the second time."""
         self._serial += 1
-        heappush(self._heap, (due_ns, self._serial, plan))
+        heappush(self._heap, (due_ns, self._serial, task, number))
         self._wake.set()
 
     # ---- doing -----------------------------------------------------------------------------------------
@@ -182,20 +176,18 @@ class SimulatedFleet:
         """Do what is due now, in batches of at most BATCH_COMMANDS_MAX."""
         now_ns = self._clock()
         while plans := self._pop_due(now_ns):
-            wanted = [(plan, command) for plan in plans if (command := self._command(plan)) is not None]
-            self._planned.difference_update(set(plans) - {plan for plan, _ in wanted})
+            wanted = [(plan, command) for plan in plans if (command := self._command(*plan)) is not None]
             if wanted and not await self._submit(wanted, now_ns):
                 return
 
     def _pop_due(self, now_ns: int) -> list[_Plan]:
         plans: list[_Plan] = []
         while self._heap and self._heap[0][0] <= now_ns and len(plans) < BATCH_COMMANDS_MAX:
-            plans.append(heappop(self._heap)[2])
+            plans.append(heappop(self._heap)[2:])
         return plans
 
-    def _command(self, plan: _Plan) -> Command | None:
+    def _command(self, task: _Task, number: int) -> Command | None:
         """Return the command of a plan; None when it is no longer wanted."""
-        task, number = plan
         if task is _Task.CHECK:
             host = self._view.host(number)
             suspended_at = self._suspended_at.get(number, _BY_OPERATOR)
@@ -218,15 +210,13 @@ class SimulatedFleet:
         except UnavailableError as error:
             _log.warning("the simulated fleet waits for the exchange: %s", error)
             for plan, _ in wanted:
-                self._push(plan, now_ns + RETRY_NS)
+                self._plan(*plan, now_ns + RETRY_NS)
             return False
         for (plan, command), answer in zip(wanted, answers, strict=True):
             result = answer.result
             if isinstance(result, Rejected) and result.code is Rejection.HOST_NOT_HEALTHY:
-                self._push(plan, now_ns + RETRY_NS)  # a silent host may be heard again
-                continue
-            self._planned.discard(plan)
-            if isinstance(result, Rejected):
+                self._plan(*plan, now_ns + RETRY_NS)  # a silent host may be heard again
+            elif isinstance(result, Rejected):
                 # Somebody else was faster: the renter stopped, the hours were over, another process did it.
                 _log.info("the simulated fleet's %s came too late: %s", command.command_id, result.code)
         return True

@@ -15,6 +15,7 @@ and digest, always. Invariants:
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final, Self
 
 import msgspec
@@ -162,6 +163,10 @@ class Engine:
     def balance(self, account: str, currency: Currency) -> int:
         """Return credit minus debit of a ledger account, in micro-units."""
         return self._state.ledger.balance(currency, account)
+
+    def accounts(self, currency: str) -> Mapping[str, int]:
+        """Return the balances of a currency by account (the engine's own object: read only)."""
+        return self._state.ledger.balances[currency]
 
     def balances(self) -> dict[str, dict[str, int]]:
         """Return a copy of all balances that are not zero, by currency and account."""

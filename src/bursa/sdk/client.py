@@ -68,6 +68,7 @@ class Client(Verbs):
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
             transport=transport,
             trust_env=_may_use_proxy(base),
+            verify=_may_use_tls(base),
         )
 
     def send(self, call: Call[T]) -> T:
@@ -165,6 +166,7 @@ class AsyncClient(Verbs):
             timeout=httpx.Timeout(timeout_s, connect=CONNECT_TIMEOUT_S),
             transport=transport,
             trust_env=_may_use_proxy(base),
+            verify=_may_use_tls(base),
         )
 
     async def send(self, call: Call[T]) -> T:
@@ -253,6 +255,11 @@ def _standing_headers(key: str | None) -> dict[str, str]:
 def _may_use_proxy(base: str) -> bool:
     # A proxy from the environment cannot reach this machine's own loopback, and should not see what is sent there.
     return urlsplit(base).hostname not in _LOOPBACK
+
+
+def _may_use_tls(base: str) -> bool:
+    # Reading the certificate authorities takes longer than a request; plain HTTP to this machine needs none.
+    return urlsplit(base).scheme == "https" or _may_use_proxy(base)
 
 
 def _read_refusal(call: Call[object], response: httpx.Response) -> tuple[ApiError, float | None]:

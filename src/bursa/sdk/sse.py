@@ -42,6 +42,7 @@ class EventParser:
     retry_s: float | None = None
     _rest: bytes = b""
     _event: str = ""
+    _id: str | None = None
     _data: list[bytes] = field(default_factory=list)
     _size: int = 0
 
@@ -70,7 +71,7 @@ class EventParser:
             case b"event":
                 self._event = value.decode()
             case b"id" if b"\0" not in value:
-                self.last_id = value.decode()
+                self._id = value.decode()
             case b"retry" if value.isdigit():
                 self.retry_s = int(value) / _MS_PER_S
             case _:  # a comment (the heartbeat) or a field of a later version
@@ -78,6 +79,8 @@ class EventParser:
         return None
 
     def _finish(self) -> ServerEvent | None:
+        # An id counts once its event is whole; an event that broke off comes again.
+        self.last_id, self._id = self.last_id if self._id is None else self._id, None
         event = ServerEvent(self._event or "message", self.last_id, b"\n".join(self._data)) if self._data else None
         self._event, self._data, self._size = "", [], 0
         return event

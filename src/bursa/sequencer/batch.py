@@ -11,6 +11,7 @@ Columns and their meaning: store/migrations. Every int is a bigint there unless 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import sha256
 from struct import Struct
 from typing import Any, Final, get_args
@@ -76,14 +77,21 @@ _MINUTE_NS: Final = 60 * 10**9
 #: Kinds of account whose balance a party's row shows; the holds of its orders and rentals are added up beside them.
 _OWNED: Final = frozenset({"wallet", "seller_pending", "seller_available"})
 _DEBTS: Final = ("customer_receivable", "seller_receivable")
-_HOLDS: Final = frozenset({"hold", "held"})
+#: Ledger accounts whose fields are kept ready: of parties, countries, providers and the exchange itself.
+_ACCOUNTS_MAX: Final = 65_536
 #: Kinds of entry after which a party may be in debt, or no longer.
 _DEBT_KINDS: Final = frozenset({"CHARGEBACK", "CHARGEBACK_WON", "DEBT_WRITTEN_OFF", "TOP_UP", "HOURS_REVERSED"})
 _link = Struct(">qiq").pack
-_posting_head = Struct(">hiqih").pack
+#: A currency is three letters, so its field has a fixed size.
+_posting_head = Struct(">hiqihi3s").pack
 _entry_head = Struct(">hiqiq").pack
 _log_head = Struct(">hiqiiiq").pack
 _two_int8 = Struct(">iqiq").pack
+_three_int8 = Struct(">iqiqiq").pack
+_four_int8 = Struct(">iqiqiqiq").pack
+_EMPTY: Final = text("")
+_size = Struct(">i").pack
+_DIGEST_SIZE: Final = _size(32)
 _two_int4 = Struct(">iiii").pack
 _CURRENCIES: Final = {currency.value: currency for currency in Currency}
 #: Commands whose result is a refund or payout on its way, or its end; none of their events says so.
@@ -105,11 +113,14 @@ _RentalChanged = (
 
 def next_digest(digest: bytes, seq: int, epoch: int, at_ns: int, command: bytes, outcome: bytes) -> bytes:
     """Return the digest of the log up to a row: SHA-256 over the digest before it and the row."""
-    return sha256(digest + _link(seq, epoch, at_ns) + _length(command) + command + outcome).digest()
+    return sha256(digest + _link(seq, epoch, at_ns) + _size(len(command)) + command + outcome).digest()
 
 
-def _length(data: bytes) -> bytes:
-    return len(data).to_bytes(4, "big")
+@lru_cache(_ACCOUNTS_MAX)
+def _read_account(account: str) -> tuple[bytes, int, int]:
+    """Return an account's field, the party whose balance row shows it, and the party that owes on it (0: none)."""
+    family, _, owner = account.partition(":")
+    return text(account), int(owner) if family in _OWNED else 0, int(owner) if family in _DEBTS else 0
 
 
 class Ledgers:
@@ -135,7 +146,7 @@ class Batch:
         self.entries: list[bytes] = []
         self.postings: list[bytes] = []
         self.trades: list[bytes] = []
-        self._ledgers = ledgers
+        self._held = ledgers.held
         #: What was touched, with the seq and time of the last command that did so.
         self._orders: dict[int, tuple[int, int]] = {}
         self._rentals: dict[int, tuple[int, int]] = {}
@@ -167,13 +178,17 @@ class Batch:
         command_bytes = _pack(command)
         outcome_bytes = _pack(outcome)
         digest = next_digest(digest, seq, self.epoch, at_ns, command_bytes, outcome_bytes)
-        self.log.append(
-            _log_head(8, 8, seq, 4, self.epoch, 8, at_ns)
-            + text(command.command_id)
-            + word(kind)
-            + raw(command_bytes)
-            + raw(outcome_bytes)
-            + raw(digest)
+        # In pieces: the stream joins them all once, and a row is long.
+        self.log += (
+            _log_head(8, 8, seq, 4, self.epoch, 8, at_ns),
+            text(command.command_id),
+            word(kind),
+            _size(len(command_bytes)),
+            command_bytes,
+            _size(len(outcome_bytes)),
+            outcome_bytes,
+            _DIGEST_SIZE,
+            digest,
         )
         self.count += 1
         self.digest = digest
@@ -190,44 +205,42 @@ class Batch:
     def _take_entry(self, event: JournalEntry) -> None:
         seq = self._seq
         number = event.entry_id
+        party_id = event.party_id
         kind = event.kind
         self.entries.append(
             _entry_head(8, 8, number, 8, seq)
             + word(kind)
-            + int8(event.at_ns)
-            + _two_int8(8, event.party_id, 8, event.order_id)
-            + int8(event.rental_id)
-            + text(event.memo)
+            + _four_int8(8, event.at_ns, 8, party_id, 8, event.order_id, 8, event.rental_id)
+            + (text(event.memo) if event.memo else _EMPTY)
         )
-        held = self._ledgers.held
+        append = self.postings.append
+        touched = self._balances
         line = 0
         for posting in event.postings:
             currency = posting.currency
             account = posting.account
             debit = posting.debit_micros
             credit = posting.credit_micros
-            family, _, owner = account.partition(":")
-            owner_id = 0
-            if family in _OWNED:
-                owner_id = int(owner)
-                self._balances[owner_id, currency] = seq
-            elif family in _HOLDS:
-                key = (event.party_id, currency)
-                held[key] = held.get(key, 0) + credit - debit
-                self._balances[key] = seq
-            elif family in _DEBTS:
-                self._balances[int(owner), currency] = seq
-                self._parties[int(owner)] = seq
-            self.postings.append(
-                _posting_head(7, 8, number, 2, line)
-                + word(currency)
-                + text(account)
-                + _two_int8(8, debit, 8, credit)
-                + int8(owner_id)
+            if account[0] == "h":  # hold:… and held:… alone: each has its own name, so no cache would help
+                key = (party_id, currency)
+                self._held[key] = self._held.get(key, 0) + credit - debit
+                touched[key] = seq
+                field, owner_id = text(account), 0
+            else:
+                field, owner_id, debtor_id = _read_account(account)
+                if owner_id:
+                    touched[owner_id, currency] = seq
+                elif debtor_id:
+                    touched[debtor_id, currency] = seq
+                    self._parties[debtor_id] = seq
+            append(
+                _posting_head(7, 8, number, 2, line, 3, currency.encode())
+                + field
+                + _three_int8(8, debit, 8, credit, 8, owner_id)
             )
             line += 1  # noqa: SIM113 - enumerate makes a tuple each time, on the hottest loop there is
-        if kind in _DEBT_KINDS and event.party_id:
-            self._parties[event.party_id] = seq
+        if kind in _DEBT_KINDS and party_id:
+            self._parties[party_id] = seq
 
     def _take_trade(self, event: Trade) -> None:
         seq = self._seq
@@ -495,19 +508,18 @@ class Batch:
         return rows
 
     def _balance_rows(self) -> list[tuple[bytes, ...]]:
-        balance = self._engine.balance
         rows: list[tuple[bytes, ...]] = []
+        held = self._held
         for (party_id, code), seq in self._balances.items():
-            currency = _CURRENCIES[code]
-            debt = -balance(f"customer_receivable:{party_id}", currency) - balance(
-                f"seller_receivable:{party_id}", currency
-            )
+            balance = self._engine.accounts(code).get
+            number = str(party_id)
+            debt = -balance("customer_receivable:" + number, 0) - balance("seller_receivable:" + number, 0)
             rows.append(
                 (
-                    int8(party_id), word(code), int8(balance(f"wallet:{party_id}", currency)),
-                    int8(self._ledgers.held.get((party_id, code), 0)),
-                    int8(balance(f"seller_pending:{party_id}", currency)),
-                    int8(balance(f"seller_available:{party_id}", currency)), int8(debt), int8(seq),
+                    int8(party_id), word(code), int8(balance("wallet:" + number, 0)),
+                    int8(held.get((party_id, code), 0)), int8(balance("seller_pending:" + number, 0)),
+                    int8(balance("seller_available:" + number, 0)),
+                    int8(debt), int8(seq),
                 )
             )  # fmt: skip
         return rows

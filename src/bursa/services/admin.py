@@ -5,9 +5,11 @@ Every action needs a key of the operator with the scope admin, and is a command 
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from bursa import market
+from bursa.errors import InputError
 from bursa.market import (
     CheckHost,
     Command,
@@ -19,6 +21,7 @@ from bursa.market import (
     PreopenBook,
     RegisterParty,
     ReinstateParty,
+    Rejection,
     ResumeBook,
     ReturnPayout,
     SetTaxProfile,
@@ -37,7 +40,9 @@ from bursa.services.exchange import (
     CommandIds,
     Exchange,
     NotFoundError,
+    RefusedError,
     Reply,
+    check_text,
     command_ids,
     require_operator,
 )
@@ -73,6 +78,7 @@ ALL_BOOKS: Final = "all"
 BANK_PROVIDER: Final = "bank_transfer"
 _PPM_PER_PERCENT: Final = 10_000
 _PERCENT_PLACES: Final = 4
+_PERCENT: Final = re.compile(r"[0-9]{1,2}(\.[0-9]{1,4})?")
 
 _PARTY: Final = """
     SELECT p.*, COALESCE(f.name, '') AS name, COALESCE(f.is_demo, false) AS is_demo
@@ -132,8 +138,8 @@ async def preopen_book(
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
     opens_at_ns = parse_time(request.opens_at, "opens_at") if request.opens_at is not None else 0
-    command = PreopenBook(command_id=ids.of(), instrument=_book(exchange, instrument), opens_at_ns=opens_at_ns)
-    return await _do(exchange, ids, command, instrument)
+    command = PreopenBook(command_id=ids.of(), instrument=_book(instrument), opens_at_ns=opens_at_ns)
+    return await _do_to_book(exchange, ids, command, instrument)
 
 
 async def open_book(
@@ -142,8 +148,8 @@ async def open_book(
     """Hold the opening auction now and trade on, in one book or in all that are not open."""
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
-    command = OpenBook(command_id=ids.of(), instrument=_book(exchange, instrument))
-    return await _do(exchange, ids, command, instrument)
+    command = OpenBook(command_id=ids.of(), instrument=_book(instrument))
+    return await _do_to_book(exchange, ids, command, instrument)
 
 
 async def halt_book(
@@ -152,8 +158,8 @@ async def halt_book(
     """Stop matching and new orders, in one book or in all that are open."""
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
-    command = HaltBook(command_id=ids.of(), instrument=_book(exchange, instrument))
-    return await _do(exchange, ids, command, instrument)
+    command = HaltBook(command_id=ids.of(), instrument=_book(instrument))
+    return await _do_to_book(exchange, ids, command, instrument)
 
 
 async def resume_book(
@@ -162,17 +168,25 @@ async def resume_book(
     """End a halt by an auction, in one book or in all that are halted."""
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
-    command = ResumeBook(command_id=ids.of(), instrument=_book(exchange, instrument))
-    return await _do(exchange, ids, command, instrument)
+    command = ResumeBook(command_id=ids.of(), instrument=_book(instrument))
+    return await _do_to_book(exchange, ids, command, instrument)
 
 
-def _book(exchange: Exchange, instrument: str) -> str:
-    """Return what the market calls a book, "" for all of them; it stands in a path, so an unknown one is not found."""
-    if instrument == ALL_BOOKS:
-        return ""
-    if exchange.view.ticker(instrument) is None:
-        raise NotFoundError("instrument", instrument)
-    return instrument
+def _book(instrument: str) -> str:
+    """Return what the market calls a book: "" for all of them."""
+    return "" if instrument == ALL_BOOKS else instrument
+
+
+async def _do_to_book(
+    exchange: Exchange, ids: CommandIds, command: PreopenBook | OpenBook | HaltBook | ResumeBook, instrument: str
+) -> Reply[Done]:
+    """Carry out what happens to a book; its name stands in a path, so an unknown one is not found."""
+    try:
+        return await _do(exchange, ids, command, instrument)
+    except RefusedError as error:
+        if error.problem_code == Rejection.UNKNOWN_INSTRUMENT:
+            raise NotFoundError("instrument", instrument) from None
+        raise
 
 
 # ---- parties -------------------------------------------------------------------------------------------
@@ -189,6 +203,7 @@ async def register_party(
     """Add a party and, with ``tax``, its tax profile; sent again with its key it finishes what was cut short."""
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
+    name = check_text("name", request.name)
     profile = tax_profile(request.tax) if request.tax is not None else None
     command = RegisterParty(command_id=ids.of(), tax_id=request.tax_id, payout_account=request.payout_account)
     answer = await submit(exchange, command, is_fresh=ids.is_fresh)
@@ -196,7 +211,7 @@ async def register_party(
     party_id = answer.result.id
     parameters = {
         "party_id": party_id,
-        "name": request.name,
+        "name": name,
         "country": profile.country if profile is not None else "",
         "is_demo": is_demo,
     }
@@ -241,6 +256,8 @@ async def set_tax_profile(
 
 def tax_profile(request: TaxRequest) -> TaxProfile:
     """Return the market's tax profile; percent become parts per million."""
+    if not _PERCENT.fullmatch(request.vat_percent):  # the pattern of the request lets a line end pass
+        raise InputError("tax.vat_percent", request.vat_percent, 'percent with at most four places, like "19"')
     whole, _, places = request.vat_percent.partition(".")
     vat_ppm = int(whole) * _PPM_PER_PERCENT + int(places.ljust(_PERCENT_PLACES, "0") if places else 0)
     return TaxProfile(request.country, request.scheme, vat_ppm, request.evidence, request.rule_version)

@@ -26,7 +26,7 @@ async def cursor(pool: Pool) -> AsyncIterator[psycopg.AsyncCursor[Any]]:
             connection.cursor(row_factory=namedtuple_row) as lent,
         ):
             yield lent
-    except (psycopg.OperationalError, PoolTimeout, PoolClosed, TooManyRequests) as error:
+    except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, PoolClosed, TooManyRequests) as error:
         raise DatabaseUnavailableError("database", type(error).__name__, "a PostgreSQL that answers") from error
 
 

@@ -151,6 +151,13 @@ def require_operator(actor: Actor) -> None:
     require(actor, Scope.ADMIN)
 
 
+def check_text(field: str, text: str) -> str:
+    """Return a text that people read; RefusedError when it is empty, blank at an end, or not fit for one line."""
+    if text and text.isprintable() and text[0] != " " != text[-1]:
+        return text
+    raise RefusedError("INVALID_FIELD", field, text, "printable characters, no space at either end")
+
+
 @dataclass(frozen=True, slots=True)
 class CommandIds:
     """Ids of the commands of one request: from its Idempotency-Key, or fresh ones when it has none.

@@ -27,6 +27,7 @@ from bursa.services.exchange import (
     Pool,
     RefusedError,
     UnauthenticatedError,
+    check_text,
     require,
 )
 from bursa.services.keycache import CHANNEL, KnownKey
@@ -203,6 +204,7 @@ async def make_key(
     missing = sorted(set(request.scopes) - actor.scopes)
     if missing:
         raise ForbiddenError("scopes", ", ".join(missing), f"some of {', '.join(sorted(actor.scopes))}")
+    check_text("name", request.name)
     cap = None if request.daily_cap is None else parse_micros(request.daily_cap, "daily_cap")
     most = actor.daily_cap_micros
     if most is not None and (cap is None or cap > most):

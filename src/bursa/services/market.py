@@ -212,9 +212,9 @@ async def list_candles(
         raise RefusedError("INVALID_FIELD", "interval", interval, ", ".join(INTERVALS))
     if exchange.view.ticker(instrument) is None:
         raise NotFoundError("instrument", instrument)
-    until = parse_time(end, "to") // _MINUTE_NS if end is not None else exchange.clock() // _MINUTE_NS + 1
-    last = -(-until // minutes)
-    first = -(-(parse_time(start, "from") // _MINUTE_NS) // minutes) if start is not None else last - CANDLES_MAX
+    width_ns = minutes * _MINUTE_NS
+    last = -(-(parse_time(end, "to") if end is not None else exchange.clock() + 1) // width_ns)
+    first = -(-parse_time(start, "from") // width_ns) if start is not None else last - CANDLES_MAX
     if last - first > CANDLES_MAX:
         raise RefusedError(
             "INVALID_FIELD", "from", start and start.isoformat(), f"at most {CANDLES_MAX} intervals before `to`"

@@ -22,7 +22,7 @@ from bursa.sequencer import Answer
 from bursa.services import spending as caps
 from bursa.services.cursors import before, check_limit, write_cursor
 from bursa.services.database import fetch_all
-from bursa.services.exchange import Actor, Exchange, RefusedError, Reply, command_ids, require
+from bursa.services.exchange import Actor, Exchange, RefusedError, Reply, check_text, command_ids, require
 from bursa.services.orderviews import (
     find_order,
     load_order,
@@ -212,6 +212,8 @@ async def list_orders(
     limit = check_limit(limit)
     if state is not None and state not in _OPENNESS and state not in set(OrderState):
         raise RefusedError("INVALID_FIELD", "state", state, f"open, closed, {', '.join(OrderState)}")
+    if instrument is not None:
+        check_text("instrument", instrument)
     parameters = {
         "party_id": actor.party_id,
         "before": before("orders", cursor),

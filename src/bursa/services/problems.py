@@ -125,7 +125,7 @@ def _tell_refused(error: BursaError, trace_id: str) -> Problem:
 def _fields(error: BursaError) -> list[FieldError]:
     if not error.field:
         return []
-    value = None if error.value in {None, ""} else str(error.value)[:_VALUE_CHARS_MAX]
+    value = None if error.value is None or error.value == "" else str(error.value)[:_VALUE_CHARS_MAX]
     return [FieldError(error.field, error.expected, value)]
 
 

@@ -10,6 +10,7 @@ import msgspec
 from bursa.market import (
     HOUR_NS,
     NO_FILTERS,
+    PRICE_MICROS_MAX,
     REGION_GROUPS,
     AskStanding,
     BookState,
@@ -113,7 +114,10 @@ def _check_lots(exchange: Exchange, bid: PlaceBid, shown_price: str) -> None:
     ):
         if not 1 <= number <= most:
             raise RefusedError(code.value, field, number, f"1 to {most}")
-    if bid.limit_micros == 0 or bid.limit_micros % rules.tick_micros:
+    if not 0 < bid.limit_micros <= PRICE_MICROS_MAX:
+        expected = f"US${show_micros(1)} to US${show_micros(PRICE_MICROS_MAX)} per GPU-hour"
+        raise RefusedError(Rejection.PRICE_OUT_OF_BAND.value, "limit_price", shown_price, expected)
+    if bid.limit_micros % rules.tick_micros:
         expected = f"a multiple of US${show_micros(rules.tick_micros)}"
         raise RefusedError(Rejection.PRICE_NOT_ON_TICK.value, "limit_price", shown_price, expected)
 

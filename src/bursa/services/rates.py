@@ -11,15 +11,19 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from bursa.market import HOUR_NS, Rejected, Rejection, SetRate
-from bursa.money import MICROS_MAX, Currency, convert_half_even
+from bursa.money import Currency, convert_half_even
 from bursa.services.database import cursor as lend
 from bursa.services.database import fetch_all
-from bursa.services.exchange import Actor, Exchange, RefusedError, Reply, command_ids, require_operator
+from bursa.services.exchange import Actor, Exchange, RefusedError, Reply, check_text, command_ids, require_operator
 from bursa.services.submitting import refusal_of
-from bursa.wire import Done, RatesRequest, parse_micros, parse_time
+from bursa.wire import Done, RatesRequest, parse_micros, parse_time, show_micros
 
 #: Hour of the day (UTC) as of which a day's rate holds: published at 16:00 in Frankfurt, never before 14:00 UTC.
 PUBLISHED_HOUR: Final = 14
+
+#: A rate of US$ or GBP lies well within these, in micro-units for one EUR.
+RATE_MICROS_MIN: Final = 10_000
+RATE_MICROS_MAX: Final = 100_000_000
 
 _STORE_RATES: Final = """
     INSERT INTO bursa.fx_rates (currency, as_of, rate_micros, source)
@@ -70,6 +74,7 @@ async def import_rates(
     """
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
+    source = check_text("source", request.source)
     rates = _read_rates(request)
     stored = await _read_stored(exchange, {day for _, day in rates})
     seq, is_repeat = 0, True
@@ -85,7 +90,7 @@ async def import_rates(
                 continue  # a newer rate is in force
             raise refusal_of(answer.result, command)
         seq, is_repeat = max(seq, answer.seq), is_repeat and answer.is_repeat
-    await _store(exchange, request.source, rates)
+    await _store(exchange, source, rates)
     return Reply(Done(seq), is_repeat and seq > 0)
 
 
@@ -97,8 +102,9 @@ def _read_rates(request: RatesRequest) -> dict[tuple[Currency, date], int]:
                 "INVALID_FIELD", f"rates[{place}].currency", "EUR", "USD or GBP: rates are units for one EUR"
             )
         micros = parse_micros(rate.rate, f"rates[{place}].rate")
-        if not 0 < micros <= MICROS_MAX:
-            raise RefusedError("INVALID_FIELD", f"rates[{place}].rate", rate.rate, "more than 0")
+        if not RATE_MICROS_MIN <= micros <= RATE_MICROS_MAX:
+            expected = f"{show_micros(RATE_MICROS_MIN)} to {show_micros(RATE_MICROS_MAX)}"
+            raise RefusedError("INVALID_FIELD", f"rates[{place}].rate", rate.rate, expected)
         rates[rate.currency, rate.as_of] = micros
     return rates
 

@@ -26,6 +26,8 @@ _SPENT: Final = """
     SELECT COALESCE(sum(micros), 0)::bigint AS micros FROM bursa.key_spending
     WHERE key_id = %(key_id)s AND day = %(day)s
 """
+#: What no retry asks for any more goes with the first order of a day.
+_CLEAN: Final = "DELETE FROM bursa.key_spending WHERE key_id = %(key_id)s AND day < %(day)s - 1"
 _RESERVE: Final = """
     INSERT INTO bursa.key_spending (key_id, day, command_id, micros)
     SELECT %(key_id)s, %(day)s, id, micros FROM unnest(%(ids)s::text[], %(micros)s::bigint[]) AS wish(id, micros)
@@ -72,6 +74,8 @@ async def reserve(exchange: Exchange, actor: Actor, wishes: Sequence[tuple[str, 
         await rows.execute(_SPENT, key)
         found = await rows.fetchone()
         assert found is not None, "a sum is one row"
+        if found.micros == 0:
+            await rows.execute(_CLEAN, key)
         left = actor.daily_cap_micros - found.micros if cap is None else min(cap, actor.daily_cap_micros) - found.micros
         for command_id, micros in spending.wishes.items():
             if command_id in known:

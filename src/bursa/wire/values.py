@@ -19,6 +19,8 @@ from bursa.money import MICROS_PER_UNIT, Currency
 DECIMAL_PATTERN: Final = r"^(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?$"
 #: The same with a sign.
 SIGNED_PATTERN: Final = r"^-?(0|[1-9][0-9]{0,12})(\.[0-9]{1,6})?$"
+#: Latest time that a command may name, in nanoseconds since the epoch: in the year 2116.
+TIME_NS_MAX: Final = 2**62
 _PLACES: Final = 6
 _DECIMAL: Final = re.compile(SIGNED_PATTERN)
 _NS: Final = 10**9
@@ -74,8 +76,11 @@ def show_time(at_ns: int) -> datetime | None:
 
 
 def parse_time(at: datetime, field: str) -> int:
-    """Return a datetime as nanoseconds since the epoch; InputError when it names no time zone."""
+    """Return a datetime as nanoseconds since the epoch; InputError without a time zone, or before 1970 or after 2116."""
     if at.tzinfo is None:
         raise InputError(field, at.isoformat(), "an RFC 3339 time with its offset, like 2026-12-01T12:00:00Z")
     delta = at - datetime(1970, 1, 1, tzinfo=UTC)
-    return (delta.days * 86_400 + delta.seconds) * _NS + delta.microseconds * _NS_PER_MICROSECOND
+    at_ns = (delta.days * 86_400 + delta.seconds) * _NS + delta.microseconds * _NS_PER_MICROSECOND
+    if not 0 <= at_ns <= TIME_NS_MAX:
+        raise InputError(field, at.isoformat(), "a time from 1970 to 2116")
+    return at_ns
