@@ -5,6 +5,7 @@ PYTHON   ?= python3
 JOBS     ?= 2
 SEED     ?= 1
 COMMANDS ?= 1000000
+ROUNDS   ?= 200
 ARGS     ?=
 
 VENV := .venv
@@ -28,8 +29,16 @@ help: ## Print this list
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# Where `make run` keeps its exchange; DATA=/some/folder keeps another. `make clean` removes the default one.
+DATA ?= .cache/bursa
+PORT ?= 8000
+
 .PHONY: run
-run: $(VENV)/.dev ## Watch a simulated market (Ctrl-C stops it)
+run: $(VENV)/.dev ## Run a whole exchange on this machine, with demo sellers (Ctrl-C stops it): make run PORT=8000
+	@$(PY) -m bursa.cli up --data '$(DATA)' --port $(PORT) $(ARGS)
+
+.PHONY: watch
+watch: $(VENV)/.dev ## Watch a simulated market (Ctrl-C stops it)
 	@$(PY) -m tests.sim --show
 
 .PHONY: sim
@@ -64,11 +73,21 @@ format: $(VENV)/.dev ## Rewrite the code in the house format, with the safe lint
 golden: $(VENV)/.dev ## Write the golden files anew; read the diff before you commit it
 	$(PY) -m tests.test_surface
 	$(PY) -m tests.market.test_bad_input
+	$(PY) -m tests.store.test_schema
+	$(PY) -m tests.api.test_openapi
 	$(PY) scripts/doc_tables.py
 
 .PHONY: bench
 bench: $(VENV)/.bench ## Measure the market, and other order books beside it
 	$(PY) -m benchmarks.market $(ARGS)
+
+.PHONY: bench-service
+bench-service: $(VENV)/.bench ## Measure the exchange as a service, and other ledgers beside it
+	$(PY) -m benchmarks.service $(ARGS)
+
+.PHONY: faults
+faults: $(VENV)/.dev ## Kill processes at random under load, 200 rounds: make faults ROUNDS=200
+	BURSA_TEST_KILL_ROUNDS=$(ROUNDS) $(PY) -m pytest -q -s tests/faults -k kill
 
 .PHONY: ci
 ci: check test docs package ## All that must pass before a merge

@@ -1,17 +1,18 @@
-"""Write the tables of docs that come from code, of states and of parameters: scripts/doc_tables.py [--check].
+"""Write the tables of docs that come from code: scripts/doc_tables.py [--check].
 
-A table stands between two comments: `<!-- transitions: NAME -->` and `<!-- end of transitions -->`, or `<!-- rules -->`
-and `<!-- end of rules -->`.
+A table stands between two comments: `<!-- transitions: NAME -->` and `<!-- end of transitions -->`, or
+`<!-- rules -->`, `<!-- problems -->`, `<!-- operations -->` and `<!-- end of … -->`.
 """
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from bursa.api import openapi, problems
 from bursa.market import RULE_LIMITS, MarketRules, transitions
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-RULES = re.compile(r"(<!-- rules -->\n).*?(<!-- end of rules -->)", re.DOTALL)
 BLOCK = re.compile(r"(<!-- transitions: (\w+) -->\n).*?(<!-- end of transitions -->)", re.DOTALL)
 
 
@@ -35,9 +36,45 @@ def rules_table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def problems_table() -> str:
+    """Return the problems of the HTTP API as a Markdown table, by status and code."""
+    rows = ["| status | code | title |", "|---|---|---|"]
+    found = sorted((status, code, title) for code, (status, title) in problems().items())
+    rows += [f"| {status} | `{code}` | {title} |" for status, code, title in found]
+    return "\n".join(rows) + "\n"
+
+
+def operations_table() -> str:
+    """Return the operations of the HTTP API as Markdown tables, one a tag."""
+    document = openapi()
+    parts = []
+    for tag in document["tags"]:
+        rows = [f"### {tag['name'].capitalize()}", "", tag["description"], "", "| request | what it does | scope |"]
+        rows.append("|---|---|---|")
+        for path, methods in document["paths"].items():
+            for method, row in methods.items():
+                if row["tags"] == [tag["name"]]:
+                    needs = re.search(r"Scope: (.+)\.", row.get("description", ""))
+                    scope = needs[1] if needs else "any" if row["security"] else "–"
+                    rows.append(f"| `{method.upper()} {path}` | {row['summary']} | {scope} |")
+        parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "rules": rules_table,
+    "problems": problems_table,
+    "operations": operations_table,
+}
+
+
 def renewed(text: str) -> str:
     """Return a page with its tables written anew."""
-    text = RULES.sub(lambda block: f"{block[1]}\n{rules_table()}\n{block[2]}", text)
+    for name, make in TABLES.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        if start in text:
+            head, _, rest = text.partition(start)
+            text = f"{head}{start}\n{make()}\n{end}{rest.partition(end)[2]}"
     return BLOCK.sub(lambda block: f"{block[1]}\n{table(block[2])}\n{block[3]}", text)
 
 

@@ -54,7 +54,7 @@ MACHINE_PATTERN = re.compile(
     r"|\b[p]ypi\.org|[p]ythonhosted\.org|\b[n]pmjs\.(?:org|com)|\b[d]eb\.debian\.org|[p]roxy\.golang\.org"
 )
 BRITISH_PATTERN = re.compile(
-    r"[c]ancell(?:ed|ing)|[l]abell(?:ed|ing)|[m]odell(?:ed|ing)|[s]ignall(?:ed|ing)|[t]otall(?:ed|ing)|[t]ravell(?:ed|ing)"
+    r"[c]ancell(?:ed(?!Error\b|\(\))|ing)|[l]abell(?:ed|ing)|[m]odell(?:ed|ing)|[s]ignall(?:ed|ing)|[t]otall(?:ed|ing)|[t]ravell(?:ed|ing)"
     r"|[b]ehaviour|[c]olour|[f]avour|[h]onour|[n]eighbour"
     r"|[l]icence|[d]efence|[o]ffence|[a]rtefact|[c]atalogue|[c]entre\b|[g]rey\b|\b[w]hilst\b|[f]ulfil\b"
     r"|(?:[a]uthor|[c]apital|[c]ategor|[f]inal|[i]nitial|[m]aterial|[m]axim|[m]inim|[n]ormal|[o]ptim|[o]rgan|[r]eal|[r]ecogn"

@@ -82,6 +82,6 @@ def keys(stand: Stand) -> dict[str, Party]:
 @pytest.mark.slow
 @DOCUMENT.parametrize()
 @settings(max_examples=EXAMPLES_MAX, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-def test_the_api_keeps_to_its_document(case: Case, keys: dict[str, Party]) -> None:
+def test_the_api_keeps_to_its_document(case: Case[Any], keys: dict[str, Party]) -> None:
     tag = (case.operation.tags or [""])[0]
     case.call_and_validate(headers={"Authorization": f"Bearer {(keys.get(tag) or keys['']).key}"})

@@ -88,11 +88,11 @@ def test_a_revoked_key_stops_working_at_once(stand: Stand) -> None:
 
 def test_an_expired_key_stops_working(stand: Stand) -> None:
     party = stand.register()
-    made = stand.made("/v1/keys", {"name": "old", "scopes": ["read"], "expires_at": "2999-01-01T00:00:00Z"}, party)
+    made = stand.made("/v1/keys", {"name": "old", "scopes": ["read"], "expires_at": "2100-01-01T00:00:00Z"}, party)
     user = Party(party.id, made["secret"])
     assert stand.call("GET", "/v1/wallet", party=user).status_code == 200
     clock = stand.exchange.clock
-    stand.exchange.clock = lambda: clock() + 1_000 * 365 * 24 * 3_600 * 10**9
+    stand.exchange.clock = lambda: clock() + 75 * 365 * 24 * 3_600 * 10**9
     try:
         assert_problem(stand.call("GET", "/v1/wallet", party=user), 401, "KEY_EXPIRED")
     finally:

@@ -5,9 +5,11 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
+import pytest
 
 from bursa.api import Limits
 from bursa.api.streams import Reader
+from bursa.market import MarketView
 from tests.api.listener import Event, Listener, listening
 from tests.api.stand import GENEROUS, INSTRUMENT, Json, Stand, assert_problem, bid
 
@@ -227,6 +229,37 @@ def test_a_head_of_a_stream_is_its_head_alone(stand: Stand) -> None:
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert answer.content == b""
+
+
+def test_a_fault_ends_the_readers_of_its_instrument_alone(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    """The trades are taken away under the stream's feet, and given back: who comes again is served again."""
+    party = stand.register(funds="100")
+    app = stand.make_app(limits())
+    view = stand.exchange.view
+    with listening(stand, STREAM, app=app) as listener:
+        listener.wait_for(1)
+        stand.exchange.view = BrokenView(view)  # type: ignore[assignment]
+        try:
+            stand.made("/v1/orders", bid(), party)
+            listener.wait_over()
+        finally:
+            stand.exchange.view = view
+        assert listener.events()[-1].name == "ended"
+        assert "The stream of an instrument failed" in caplog.text
+    with listening(stand, STREAM, app=app) as listener:
+        assert listener.wait_for(1)[0].name == "snapshot"
+
+
+class BrokenView:
+    """A view without trades."""
+
+    def __init__(self, view: MarketView) -> None:
+        self._view = view
+
+    def __getattr__(self, name: str) -> object:
+        if name == "trades_after":
+            raise AttributeError(name)
+        return getattr(self._view, name)
 
 
 # ── One's own ────────────────────────────────────────────────────────────────────────────────────────────────────────

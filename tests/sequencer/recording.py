@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from bursa.market import ChangeRules, Command, Done, Outcome, Tick
 from bursa.sequencer import Answer, Node
@@ -54,7 +55,11 @@ class ManualClock:
 
 
 @asynccontextmanager
-async def leading(dsn: str, clock: ManualClock | None = None, **options: int) -> AsyncIterator[Node]:
+async def leading(
+    dsn: str,
+    clock: ManualClock | None = None,
+    **options: Any,  # noqa: ANN401 - whatever a Node takes
+) -> AsyncIterator[Node]:
     """Run a node until it leads, and stop it afterwards."""
     make_clock = {} if clock is None else {"make_clock": lambda _floor: clock}
     node = Node(dsn, **make_clock, **options)  # type: ignore[arg-type]

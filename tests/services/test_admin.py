@@ -90,13 +90,20 @@ def test_rates_become_mids_of_the_newest_day(database: Database) -> None:
         told = [(e.currency, e.mid_micros) for r in records for e in r.events]  # type: ignore[union-attr]
         # 1.1172 / 0.8733 = 1.27928546…
         assert told == [("EUR", 1_117_200), ("GBP", 1_279_285)]
+        again = await services.import_rates(exchange, operator, both, idempotency_key="r")
+        repeat = await services.import_rates(exchange, operator, both, idempotency_key="r")
+        assert (again.is_repeat, repeat.is_repeat, repeat.body) == (False, True, again.body)
         older = await services.import_rates(exchange, operator, rates((Currency.USD, "1.05", BEFORE)))
         assert older.body.seq == 0
         early = rates((Currency.USD, "1.2", DAY + timedelta(days=1)))
         with pytest.raises(services.RefusedError) as refused:
             await services.import_rates(exchange, operator, early)
         assert refused.value.field == "as_of"
-        for wrong in (rates((Currency.EUR, "1", DAY)), rates((Currency.USD, "0", DAY))):
+        for wrong in (
+            rates((Currency.EUR, "1", DAY)),
+            rates((Currency.USD, "0", DAY)),
+            rates((Currency.GBP, "0.87", DAY)),
+        ):
             with pytest.raises(services.RefusedError):
                 await services.import_rates(exchange, operator, wrong)
         async with exchange.reader.connection() as link:

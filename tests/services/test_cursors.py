@@ -71,6 +71,9 @@ def test_without_a_key_ids_are_fresh() -> None:
     one, other = command_ids(actor, None), command_ids(actor, None)
     assert one.is_fresh
     assert one.of() != other.of()
+    # Not even a client that saw a fresh id could send one: a key stands behind the colon.
+    sent = command_ids(actor, one.of().partition(":")[2])
+    assert sent.of() != one.of()
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 65, "né", "a\n"])

@@ -29,6 +29,20 @@ _BODY: Final = ("MALFORMED_JSON", "BODY_TOO_SLOW", "BODY_TOO_LARGE", "UNSUPPORTE
 _NO_BODY: Final = ("BODY_TOO_SLOW", "BODY_TOO_LARGE")
 _AWAY: Final = ("UNAVAILABLE", "QUEUE_FULL", "NOT_LEADER", "DATABASE_UNAVAILABLE")
 
+#: Problems of one status that most operations share, under the name that the document gives them.
+_SHARED: Final = {
+    "Malformed": ("MALFORMED_JSON",),
+    "Unauthenticated": ("KEY_EXPIRED", "KEY_REVOKED", "UNAUTHENTICATED"),
+    "Forbidden": ("FORBIDDEN",),
+    "NotFound": ("NOT_FOUND",),
+    "TooSlow": ("BODY_TOO_SLOW",),
+    "TooLarge": ("BODY_TOO_LARGE",),
+    "WrongMedia": ("UNSUPPORTED_MEDIA_TYPE",),
+    "Invalid": ("INVALID_FIELD",),
+    "Limited": ("RATE_LIMITED",),
+    "Fault": ("INTERNAL",),
+    "Away": ("DATABASE_UNAVAILABLE", "NOT_LEADER", "QUEUE_FULL", "UNAVAILABLE"),
+}
 _HEADERS: Final[_Json] = {
     "RateLimit": ("What is left: `r` requests, all of them back in `t` seconds.", {"type": "string"}),
     "RateLimit-Policy": ("The limit: `q` requests in `w` seconds.", {"type": "string"}),
@@ -92,6 +106,7 @@ def openapi() -> _Json:
             "schemas": {name: components[name] for name in sorted(components)},
             "headers": {name: {"description": text, "schema": schema} for name, (text, schema) in _HEADERS.items()},
             "parameters": _HEADER_PARAMETERS,
+            "responses": {name: _refusal(codes, schema_of) for name, codes in _SHARED.items()},
             "examples": {code: {"summary": title, "value": _example(code)} for code, (_, title) in problems().items()},
             "securitySchemes": {
                 "key": {
@@ -256,19 +271,28 @@ def _refusals(op: Operation, schema_of: dict[Any, _Json]) -> _Json:
     by_status: dict[int, list[str]] = {}
     for code in codes_of(op):
         by_status.setdefault(known[code][0], []).append(code)
+    names = {codes: name for name, codes in _SHARED.items()}
     found: _Json = {}
     for status in sorted(by_status):
-        names = ["traceparent"]
-        names += ["WWW-Authenticate"] if status == 401 else []  # noqa: PLR2004 - HTTP's own number
-        names += ["Retry-After"] if status in {429, 503} else []
-        codes = by_status[status]
-        examples = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
-        found[str(status)] = {
-            "description": "; ".join(known[code][1] for code in codes) + ".",
-            "headers": _header_refs(names),
-            "content": {PROBLEM_MEDIA: {"schema": schema_of[wire.Problem], "examples": examples}},
-        }
+        codes = tuple(by_status[status])
+        name = names.get(codes)
+        found[str(status)] = {"$ref": f"#/components/responses/{name}"} if name else _refusal(codes, schema_of)
     return found
+
+
+def _refusal(codes: tuple[str, ...], schema_of: dict[Any, _Json]) -> _Json:
+    """Return an answer that is one of some problems of one status, each with its example."""
+    known = problems()
+    status = known[codes[0]][0]
+    headers = ["traceparent"]
+    headers += ["WWW-Authenticate"] if status == 401 else []  # noqa: PLR2004 - HTTP's own number
+    headers += ["Retry-After"] if status in {429, 503} else []
+    examples = {code: {"$ref": f"#/components/examples/{code}"} for code in codes}
+    return {
+        "description": "; ".join(known[code][1] for code in codes) + ".",
+        "headers": _header_refs(headers),
+        "content": {PROBLEM_MEDIA: {"schema": schema_of[wire.Problem], "examples": examples}},
+    }
 
 
 def _header_refs(names: list[str]) -> _Json:

@@ -187,7 +187,8 @@ class Endpoint:
         call.body = plan.read_body(body)
         if op.items_of is not None:
             gateway = self._gateway
-            cost = op.items_of(call.body) / gateway.limits.batch_items_per_token
+            # A batch that costs more than a burst would never get through.
+            cost = min(op.items_of(call.body) / gateway.limits.batch_items_per_token, gateway.limits.key_burst)
             request.limit(gateway.by_key, gateway.by_key.take(call.actor.key_id, gateway.monotonic(), cost))
 
 

@@ -26,16 +26,16 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     Items of a batch cost less: ``batch_items_per_token`` of them make one. Times are in seconds.
     """
 
-    key_rate: int = 200
+    key_rate: int = 500
     key_burst: int = 1_000
-    address_rate: int = 400
-    address_burst: int = 2_000
+    address_rate: int = 200
+    address_burst: int = 400
     batch_items_per_token: int = 10
     #: Largest request body, in bytes.
     body_bytes_max: int = 1_048_576
     body_seconds_max: float = 10.0
     #: Readers of streams, in all and from one address.
-    streams_max: int = 10_000
+    streams_max: int = 1_000
     streams_per_address_max: int = 64
     #: Messages that wait for one reader before it is dropped.
     stream_waiting_max: int = 256

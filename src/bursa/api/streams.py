@@ -57,7 +57,7 @@ def parse_event_id(header: str | None) -> int | None:
 class Reader:
     """One reader's queue of chunks. ``put`` never waits: a queue that is full drops its reader."""
 
-    __slots__ = ("_chunks", "_limit", "_room", "_waiter", "is_closed", "is_dropped", "on_close")
+    __slots__ = ("_chunks", "_limit", "_room", "_waiter", "is_closed", "on_close")
 
     def __init__(self, limit: int) -> None:
         self._chunks: deque[bytes] = deque()
@@ -65,7 +65,6 @@ class Reader:
         self._waiter: asyncio.Future[None] | None = None
         self._room: asyncio.Future[None] | None = None
         self.is_closed = False
-        self.is_dropped = False
         self.on_close: Callable[[], None] | None = None
 
     def put(self, chunk: bytes) -> None:
@@ -82,7 +81,6 @@ class Reader:
         """Forget what waits and close; the reader is told, if it ever reads on."""
         if self.is_closed:
             return
-        self.is_dropped = True
         metrics.SSE_DROPPED.inc()
         self._chunks.clear()
         self.end(_DROPPED)
@@ -271,8 +269,18 @@ class MarketStreams:
                 if not channel.readers and channel.empty_since < oldest:
                     del self._channels[instrument]
                 else:
-                    await self._step(instrument, channel)
+                    await self._step_or_end(instrument, channel)
             await asyncio.sleep(self._limits.stream_interval_s)
+
+    async def _step_or_end(self, instrument: str, channel: _Channel) -> None:
+        """Step one instrument; what goes wrong with it ends its own readers, and nobody else's."""
+        try:
+            await self._step(instrument, channel)
+        except Exception:
+            _log.exception("The stream of an instrument failed", extra={"instrument": instrument})
+            del self._channels[instrument]
+            for reader in channel.readers:
+                reader.finish()
 
     async def _step(self, instrument: str, channel: _Channel) -> None:
         view = self._exchange.view

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Final, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
 
 from bursa.cli.commands import build_app, new_app
 from bursa.cli.options import REACH, TABLE_VIEW, VIEW, Reach, TableView, View
 from bursa.errors import InputError
+
+if TYPE_CHECKING:
+    from bursa.config import UserConfig
 
 #: Longest key that is read from a pipe, in characters.
 KEY_CHARS_MAX: Final = 200
@@ -51,10 +56,9 @@ def _read_key(url: str) -> str:
 def logout() -> None:
     """Forget the key; the exchange's address stays. The key itself lives on: bursa key revoke."""
     from bursa.cli.session import say
-    from bursa.config import UserConfig, user_path
+    from bursa.config import UserConfig
 
-    user = UserConfig.load(env={}, project_file=user_path())
-    path = UserConfig(user.url, "").write()
+    path = UserConfig(_remembered().url, "").write()
     say(f"Logged out; {path} holds no key.")
 
 
@@ -96,15 +100,22 @@ def set_(name: Literal["url"], value: str, /) -> None:
         Its new value.
     """
     from bursa.cli.session import say
-    from bursa.config import UserConfig, user_path
+    from bursa.config import UserConfig
     from bursa.sdk.call import check_url
 
     check_url(value)
-    user = UserConfig.load(env={}, project_file=user_path())
+    user = _remembered()
     # A key belongs to the exchange that made it: it is not sent to another.
     key = user.key if user.url == value.rstrip("/") else ""
     path = UserConfig(value.rstrip("/"), key).write()
     say(f"{name} is {value.rstrip('/')} now; kept in {path}", *([] if key else ["next: bursa login"]))
+
+
+def _remembered() -> UserConfig:
+    """Return what the user's file says, whatever environment and project say."""
+    from bursa.config import UserConfig, user_path
+
+    return UserConfig.load(env={}, project_file=Path(os.devnull), user_file=user_path())
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:

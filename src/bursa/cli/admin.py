@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 app = new_app("admin", "Operate an exchange; needs the operator's key, or its data folder.")
 app.command("bursa.cli.adminparties:party_app", name="party", help="Parties: register, tax, suspend, keys.")
+app.command("bursa.cli.adminparties:key_app", name="key", help="Keys, made on the exchange's own machine.")
 app.command("bursa.cli.adminparties:host_app", name="host", help="Hosts: check, suspend.")
 app.command("bursa.cli.adminparties:transfer_app", name="transfer", help="Refunds and payouts: settle, return.")
 app.command("bursa.cli.adminparties:end_rental", name="end-rental", help="End a rental as the operator.")

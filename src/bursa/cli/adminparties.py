@@ -7,7 +7,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from bursa.cli.commands import new_app
-from bursa.cli.options import CONSENT, PAGE_VIEW, REACH, REPEAT, VIEW, Consent, PageView, Reach, Repeat, View
+from bursa.cli.options import (
+    CONSENT,
+    PAGE_VIEW,
+    PLACE,
+    REACH,
+    REPEAT,
+    VIEW,
+    Consent,
+    PageView,
+    Place,
+    Reach,
+    Repeat,
+    View,
+)
 from bursa.cli.parties import ScopeName
 
 if TYPE_CHECKING:
@@ -17,6 +30,7 @@ ROWS_MAX: Final = 200
 SchemeName = Literal["DOM", "OSS", "OSS-NU", "UK", "AE", "OUT"]
 
 party_app = new_app("party", "Parties: register, tax, suspend, keys.")
+key_app = new_app("key", "Keys, made on the exchange's own machine.")
 host_app = new_app("host", "Hosts: check, suspend.")
 transfer_app = new_app("transfer", "Refunds and payouts: settle, return.")
 
@@ -192,6 +206,37 @@ def key(
     request = read_key_request(name, scope, daily_cap, until)
     made = Session(reach).ask(admin.create_party_key(party, request))
     render.show_secret(made, view)
+
+
+@key_app.command
+def create(
+    *,
+    party: str | None = None,
+    name: str = "cli",
+    scope: tuple[ScopeName, ...] = (),
+    view: View = VIEW,
+    place: Place = PLACE,
+) -> None:
+    """Make a key without having one: for the first login, or when all keys are lost. It is printed this once.
+
+    Parameters
+    ----------
+    party
+        Id of the party, like pty_17; else the operator.
+    name
+        What it is for.
+    scope
+        What it may do; may be given several times; else everything.
+    """
+    from bursa import server
+    from bursa.cli import render
+    from bursa.config import load
+    from bursa.wire import Scope, parse_id
+
+    number = None if party is None else parse_id("party", party, "--party")
+    scopes = frozenset(Scope(word) for word in scope) or None
+    settings = load({"data": place.data, "database_url": place.database_url})
+    render.show_secret(server.create_key(settings, party=number, name=name, scopes=scopes), view)
 
 
 @host_app.command

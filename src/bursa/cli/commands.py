@@ -45,7 +45,7 @@ COMMANDS: Final = (
 SUMMARY: Final = "A spot exchange for GPU hours that knows what fits."
 FIRST_STEPS: Final = """\
 First steps:
-  bursa gpus list                                  what there is, and from which price
+  bursa gpus list                                  what there is, at which price
   bursa buy h100-sxm --hours 1 --max-price 3.50    rent at the best offer
   bursa rentals list                               what runs
 

@@ -42,7 +42,7 @@ def show(gpu: str, /, *, levels: int = 10, watch: bool = False, view: View = VIE
         _watch(session, gpu, levels, view)
         return
     book = session.ask(market.show_book(gpu, levels=levels))
-    empty = f"{book.instrument}: {book.state}, no orders. Be the first: bursa bid {gpu} --hours 1 --price PRICE"
+    empty = f"{book.instrument}: {book.state}, no orders.\nBe the first: bursa bid {gpu} --hours 1 --price PRICE"
     render.show(book, view, [screens.book(book)], empty)
 
 
@@ -102,5 +102,5 @@ def status(*, view: TableView = TABLE_VIEW, reach: Reach = REACH) -> None:
     from bursa.sdk import market
 
     page = Session(reach, is_public=True).ask(market.list_tickers())
-    empty = "No book is listed yet. The operator lists one: bursa admin instrument h100-sxm"
+    empty = "No book yet. The operator lists one: bursa admin instrument h100-sxm"
     render.show_list(page, view, screens.tickers(page.items), empty)

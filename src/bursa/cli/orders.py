@@ -46,7 +46,7 @@ def list_(
         cursor=view.cursor,
     )
     page = Session(reach).ask(call)
-    empty = "No orders. Rent at the best offer: bursa buy h100-sxm --hours 1 --max-price PRICE"
+    empty = "No orders. Rent: bursa buy h100-sxm --hours 1 --max-price PRICE"
     render.show_list(page, view, screens.orders(page.items), empty)
 
 

@@ -23,7 +23,7 @@ def list_hosts(*, view: PageView = PAGE_VIEW, reach: Reach = REACH) -> None:
     from bursa.sdk import parties
 
     page = Session(reach).ask(parties.list_hosts(limit=require_limit(view.limit, ROWS_MAX), cursor=view.cursor))
-    empty = "No hosts. Your party sells nothing yet; POST /v1/hosts lists a host (see the SDK's list_host)."
+    empty = "No hosts. List one with the API (POST /v1/hosts) or the SDK (list_host)."
     render.show_list(page, view, screens.hosts(page.items), empty)
 
 

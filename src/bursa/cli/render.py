@@ -16,6 +16,7 @@ from typing import Final, cast, get_args, get_origin
 
 import msgspec
 from rich.box import SIMPLE
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -27,6 +28,9 @@ from bursa.wire import Amount, Done, NewKey
 
 #: Columns of the terminal where nobody says how many there are.
 WIDTH: Final = 80
+#: Narrowest column that text is folded into, in characters.
+FOLDED_WIDTH_MIN: Final = 8
+_GAP: Final = 2
 _FORMULA_STARTS: Final = ("=", "+", "@", "\t", "\r")
 _DEMO: Final = "demo"
 
@@ -49,9 +53,10 @@ def show(answer: msgspec.Struct, view: View, grids: Iterable[Grid], empty: str =
     if not any(grid.rows for grid in grids):
         sys.stdout.write(f"{empty}\n")
         return
-    for grid in grids:
-        if grid.rows:
-            print_grid(grid)
+    for number, grid in enumerate(grid for grid in grids if grid.rows):
+        if number:
+            sys.stdout.write("\n")
+        print_grid(grid)
 
 
 def show_list(page: msgspec.Struct, view: TableView, grid: Grid, empty: str) -> None:
@@ -123,13 +128,33 @@ def _csv_text(value: object) -> str:
 
 
 def print_grid(grid: Grid) -> None:
-    """Print a table that fits the terminal."""
-    make_console().print(make_table(grid))
+    """Print a table that fits the terminal; one that cannot is printed wider, since a number cut short is another one."""
+    console = make_console()
+    console.width = max(console.width, _width_min(grid))
+    console.print(make_table(grid))
+
+
+def _width_min(grid: Grid) -> int:
+    """Return the columns of text that a table needs for its ids and numbers to stay whole."""
+    cells = [[name.lstrip(">!") for name in grid.columns], *([show_value(cell) for cell in row] for row in grid.rows)]
+    widths = [max(cell_len(row[column]) for row in cells) for column in range(len(grid.columns))]
+    wanted = [
+        width if name.startswith((">", "!")) or not name else min(width, FOLDED_WIDTH_MIN)
+        for name, width in zip(grid.columns, widths, strict=True)
+    ]
+    return sum(wanted) + _GAP * (len(wanted) - 1)
 
 
 def make_table(grid: Grid) -> Table:
     """Return a grid as Rich draws it: ids and numbers stay whole, text is folded."""
-    table = Table(box=SIMPLE, pad_edge=False, title=grid.title or None, title_justify="left", show_edge=False)
+    table = Table(
+        box=SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+        title=grid.title or None,
+        title_justify="left",
+    )
     for name in grid.columns:
         is_number = name.startswith(">")
         is_whole = is_number or name.startswith("!")
@@ -178,7 +203,7 @@ def _cell(value: object) -> Text:
 def show_value(value: object) -> str:
     """Return a value as a cell shows it: times in UTC to the minute, amounts with their currency, None as a dash."""
     match value:
-        case None | "":
+        case None:
             return "–"
         case bool():
             return "yes" if value else "no"

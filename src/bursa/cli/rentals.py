@@ -44,7 +44,7 @@ def list_(
     limit = require_limit(view.limit, RENTALS_MAX)
     call = rentals.list_rentals(role=roles.get(role), state=state, limit=limit, cursor=view.cursor)
     page = Session(reach).ask(call)
-    empty = "No rentals. Rent at the best offer: bursa buy h100-sxm --hours 1 --max-price PRICE"
+    empty = "No rentals. Rent: bursa buy h100-sxm --hours 1 --max-price PRICE"
     render.show_list(page, view, screens.rentals(page.items), empty)
 
 

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
+from typing import Literal
 
 
 def up(
@@ -13,7 +11,7 @@ def up(
     data: str | None = None,
     port: int | None = None,
     host: str | None = None,
-    demo: Annotated[bool, Parameter(negative="--no-demo")] = True,
+    no_demo: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
 ) -> int:
     """Run a whole exchange on this machine; prints URLs, a key and first steps. Ctrl-C stops it cleanly.
@@ -26,21 +24,21 @@ def up(
         Port to listen on; 0 for any free one.
     host
         Address to listen on.
-    demo
-        Put demo sellers with simulated hosts into the market at first start.
+    no_demo
+        Leave out the demo sellers with simulated hosts that a first start puts into the market.
     log_level
         Least severe log line to write.
     """
     from bursa import server
     from bursa.config import load
 
-    flags = {"data": data, "port": port, "host": host, "log_level": log_level, "demo": None if demo else False}
+    flags = {"data": data, "port": port, "host": host, "log_level": log_level, "demo": False if no_demo else None}
     return server.up(load(flags))
 
 
 def serve(
     *,
-    role: Literal["all", "web", "sequencer"] = "all",
+    role: Literal["all", "web", "sequencer"] | None = None,
     data: str | None = None,
     port: int | None = None,
     host: str | None = None,
@@ -52,7 +50,7 @@ def serve(
     Parameters
     ----------
     role
-        Which part: the HTTP API, the sequencer, or both.
+        Which part: web (the HTTP API), sequencer, or all of it.
     data
         Folder for what belongs to this process alone.
     port

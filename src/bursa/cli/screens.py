@@ -31,17 +31,17 @@ from bursa.wire import (
 
 
 def gpus(items: Iterable[Gpu]) -> Grid:
-    """Show the catalog with best prices; a GPU without an offer says what to do instead."""
+    """Show the catalog: the best offer in US$ per GPU-hour excluding tax, and how many GPUs are on sale."""
     rows = [
         (gpu.slug, gpu.architecture, f"{gpu.memory_gb:g}", f"{gpu.bandwidth_gbs:,.0f}", *_best(gpu.ticker))
         for gpu in items
     ]
-    return Grid(("!GPU", "Architecture", ">GB", ">GB/s", ">US$/h from", ">On sale", ""), rows)
+    return Grid(("!GPU", "Architecture", ">GB", ">GB/s", ">US$/h", ">GPUs", ""), rows)
 
 
 def _best(ticker: Ticker | None) -> tuple[object, object, str]:
     if ticker is None or ticker.best_ask is None:
-        return None, 0, "no offers: place a bid" if ticker is not None else "not traded here"
+        return None, 0, "" if ticker is not None else "no book"
     return ticker.best_ask, ticker.gpus_on_sale, demo(ticker.is_demo)
 
 
@@ -84,7 +84,7 @@ def tickers(items: Iterable[Ticker]) -> Grid:
          demo(item.is_demo), item.until)
         for item in items
     ]  # fmt: skip
-    return Grid(("!Instrument", "State", ">Bid", ">Ask", ">Last", ">24 h", "", "Until"), rows)
+    return Grid(("!Instrument", "!State", ">Bid", ">Ask", ">Last", ">24 h", "", "Until"), rows)
 
 
 def book(view: BookView) -> Grid:
@@ -103,8 +103,7 @@ def book(view: BookView) -> Grid:
             )
         )
     title = f"{view.instrument}: {view.state}, as of seq {view.seq}"
-    cells = [tuple(" " if cell == "" else cell for cell in row) for row in rows]
-    return Grid((">GPUs wanted", ">Bid", ">Ask", ">GPUs on sale", ""), cells, title)
+    return Grid((">GPUs wanted", ">Bid", ">Ask", ">GPUs on sale", ""), rows, title)
 
 
 def change(message: StreamMessage) -> str:
@@ -148,16 +147,17 @@ def orders(items: Iterable[Order]) -> Grid:
         (
             order.id,
             order.side,
-            order.instrument,
+            f"{order.gpus} × {order.instrument}, {order.hours} h"
+            if order.side is Side.BUY
+            else f"{order.instrument}, {order.min_hours}–{order.max_hours} h",
             order.price,
-            f"{order.gpus} × {order.hours} h" if order.side is Side.BUY else f"{order.min_hours}–{order.max_hours} h",
             f"{order.filled}/{order.quantity}",
             order.state,
             order.held,
         )
         for order in items
     ]
-    return Grid(("!Order", "Side", "!Instrument", ">US$/h", "Each", ">Filled", "State", ">Held"), rows)
+    return Grid(("!Order", "!Side", "Each", ">US$/h", ">Filled", "!State", ">Held"), rows)
 
 
 def order_facts(order: Order) -> Grid:
@@ -221,14 +221,14 @@ def rentals(items: Iterable[RentalView]) -> Grid:
         )
         for rental in items
     ]
-    return Grid(("!Rental", "Role", "GPUs", ">Hours", ">Cost", "State", "Ends", ""), rows)
+    return Grid(("!Rental", "!Role", "GPUs", ">Hours", ">Cost", "State", "!Ends", ""), rows)
 
 
 def rental_state(rental: RentalView) -> str:
     """Return the state of a rental in words: with its doubt, or why it ended."""
     if rental.is_in_doubt:
         return f"{rental.state} (host silent)"
-    return f"{rental.state} ({rental.reason})" if rental.reason else str(rental.state)
+    return f"{rental.state} ({rental.reason.replace('_', ' ')})" if rental.reason else str(rental.state)
 
 
 def rental_facts(rental: RentalView) -> Grid:
@@ -329,7 +329,7 @@ def status(item: Status) -> list[Grid]:
         ("Leads", item.is_leader),
         ("Seq", f"{item.seq} in epoch {item.epoch}"),
         ("Digest", item.digest),
-        ("Waiting commands", item.queue_depth),
+        ("Waiting", item.queue_depth),
         ("Open orders", item.open_orders),
         ("Live rentals", item.live_rentals),
         ("Held", ", ".join(show_value(amount) for amount in item.held)),

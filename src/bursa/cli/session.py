@@ -26,6 +26,7 @@ class Session:
         check_url(user.url)
         self.url = user.url
         self.has_key = bool(user.key)
+        self.is_public = is_public
         self.is_explaining = reach.explain
         if not (is_public or self.has_key or self.is_explaining):
             say(f"error: not logged in to {self.url}", "next: bursa login, or set BURSA_KEY")
@@ -47,7 +48,7 @@ class Session:
     def explain(self, call: Call[object], remark: str = "") -> None:
         """Print a call as a curl line."""
         remark = f"# {remark}\n" if remark else ""
-        has_key = self.has_key or not call.path.startswith(("/v1/market", "/v1/gpus", "/v1/health", "/v1/ready"))
+        has_key = self.has_key or not self.is_public
         sys.stdout.write(f"{remark}{to_curl(call, self.url, has_key=has_key)}\n")
 
 

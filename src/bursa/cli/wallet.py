@@ -105,7 +105,7 @@ def statement(
         limit=require_limit(view.limit, LINES_MAX),
         cursor=view.cursor,
     )
-    empty = "Nothing has changed your balances yet. Add funds: bursa wallet top-up 25 --currency USD"
+    empty = "Nothing yet. Add funds: bursa wallet top-up 25 --currency USD"
     if not every or session.is_explaining:
         page = session.ask(call)
         render.show_list(page, view, screens.statement(page.items), empty)

@@ -250,6 +250,19 @@ class MarketView:
         found.reverse()
         return found
 
+    @property
+    def rules(self) -> MarketRules:
+        """The parameters in force."""
+        return self._rules
+
+    def asks(self, instrument: str) -> Iterator[AskStanding]:
+        """Return every open ask of an instrument in price-time order (the view's own objects: read only)."""
+        board = self._boards.get(instrument)
+        for price in board.asks.prices if board else ():
+            for ask in board.asks.levels[price].orders.values() if board else ():
+                assert isinstance(ask, AskStanding), ask
+                yield ask
+
     def order(self, order_id: int) -> BidStanding | AskStanding | None:
         """Return an open order (the view's own object: read only); None when it is closed or unknown."""
         return self._bids.get(order_id) or self._asks.get(order_id)

@@ -192,14 +192,18 @@ class Node:
     async def _term(self, position: Position | None) -> None:
         """Load if need be, follow until the lock is ours, lead until a fault."""
         loop = asyncio.get_running_loop()
+        if position is None:
+            position = await loop.run_in_executor(self._threads, self._load)
+            await loop.run_in_executor(self._threads, self._publish_missed, position.seq, loop)
         stop = _Stop()
+        following = loop.run_in_executor(self._threads, self._follow, position, stop, loop)
         try:
-            if position is None:
-                position = await loop.run_in_executor(self._threads, self._load)
-                await loop.run_in_executor(self._threads, self._publish_missed, position.seq, loop)
-            followed = await loop.run_in_executor(self._threads, self._follow, position, stop, loop)
+            followed = await asyncio.shield(following)
         except asyncio.CancelledError:
             stop.is_set = True
+            followed = await following
+            if followed is not None:
+                followed[0].close()
             raise
         if followed is not None:
             await self._lead(*followed)
@@ -216,7 +220,14 @@ class Node:
 
         if self._clock is None:  # one clock for the life of the process: a second one would follow a step
             self._clock = self._make_clock(position.at_ns)
-        recent, lookup_connection = await loop.run_in_executor(self._threads, self._prepare)
+        preparing = loop.run_in_executor(self._threads, self._prepare)
+        try:
+            recent, lookup_connection = await asyncio.shield(preparing)
+        except BaseException:
+            connection.close()
+            if not preparing.done():
+                (await preparing)[1].close()
+            raise
         sequencer = Sequencer(
             position,
             epoch=self.epoch,

@@ -24,6 +24,7 @@ import msgspec
 
 from bursa.errors import DatabaseUnavailableError, NotLeaderError, QueueFullError, UnavailableError
 from bursa.market import IDEMPOTENCY_COMMANDS_MAX, Command, Rejected, Rejection, Tick
+from bursa.market.refusals import TEXT_MAX
 from bursa.ops import metrics
 from bursa.sequencer.batch import Batch, Ledgers
 from bursa.sequencer.clock import Clock
@@ -190,11 +191,11 @@ class Sequencer:
 
     def _look_up(self, unit: Unit) -> None:
         """Ask the log about ids that the engine does not remember; with none of them the unit is ready."""
-        now = self._engine.now_ns
+        now = max(self._clock.now_ns(), self._engine.now_ns)
         unknown = [
             command.command_id
             for command in unit.commands[unit.next :]
-            if type(command.command_id) is str and not self._engine.remembers(command.command_id, now)
+            if _is_possible_id(command.command_id) and not self._engine.remembers(command.command_id, now)
         ]
         if not unknown:
             self._put(unit)
@@ -255,6 +256,10 @@ class Sequencer:
         unit = self._ready[0]
         command = unit.commands[unit.next]
         command_id = command.command_id
+        if not unit.is_fresh and _is_possible_id(command_id) and not self._engine.remembers(command_id, now_ns):
+            self._ready.popleft()  # the engine remembered it when the unit came, and has forgotten it since
+            self._look_up(unit)
+            return
         known = unit.found.get(command_id) if unit.found else None
         if known is not None and not self._engine.remembers(command_id, now_ns):
             answer = _answer_of(known, command)
@@ -396,6 +401,11 @@ class Sequencer:
                 retry_after_s=RETRY_AFTER_S,
             ),
         )
+
+
+def _is_possible_id(command_id: object) -> bool:
+    """Return whether the log could hold this id; the engine refuses all others, so nobody needs to look."""
+    return type(command_id) is str and 0 < len(command_id) <= TEXT_MAX and command_id.isprintable()
 
 
 def _answer_of(known: Known, command: Command) -> Answer:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
+from os import getpid
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 from uuid import uuid4
 
@@ -28,6 +30,9 @@ T = TypeVar("T")
 Pool = AsyncConnectionPool[Any]
 #: Longest Idempotency-Key, in characters.
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 64
+#: Fresh ids are a random number of the process, its id (it may have been forked) and a count: no system call an order.
+_PROCESS: Final = uuid4().hex
+_NUMBERS: Final = count()
 
 
 @dataclass(slots=True)
@@ -55,7 +60,7 @@ class Exchange:
     @property
     def rules(self) -> MarketRules:
         """The market's parameters in force."""
-        return self.view._rules  # noqa: SLF001 - the view has no public read of them
+        return self.view.rules
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +167,8 @@ def check_text(field: str, text: str) -> str:
 class CommandIds:
     """Ids of the commands of one request: from its Idempotency-Key, or fresh ones when it has none.
 
-    A part (``tax`` of a registration, the place in a batch) stands before the colon, where no key of a client can
-    reach, so that ids of parts never meet ids of whole requests.
+    A part (``tax`` of a registration, the place in a batch) and the mark of a fresh id stand before the colon, where
+    no key of a client can reach: whatever a client sends, it never meets the id of a part or a fresh one.
     """
 
     party_id: int
@@ -172,13 +177,15 @@ class CommandIds:
 
     def of(self, part: str = "") -> str:
         """Return the id of the command, or of a part of the request."""
+        if self.is_fresh:
+            return f"{self.party_id}/new.{part}:{self.key}"
         return f"{self.party_id}/{part}:{self.key}" if part else f"{self.party_id}:{self.key}"
 
 
 def command_ids(actor: Actor, idempotency_key: str | None) -> CommandIds:
     """Return the ids of a request; RefusedError when the key is not 1-64 visible ASCII characters."""
     if idempotency_key is None:
-        return CommandIds(actor.party_id, uuid4().hex, is_fresh=True)
+        return CommandIds(actor.party_id, f"{_PROCESS}.{getpid():x}.{next(_NUMBERS):x}", is_fresh=True)
     is_good = 0 < len(idempotency_key) <= IDEMPOTENCY_KEY_CHARS_MAX and all(
         "!" <= sign <= "~" for sign in idempotency_key
     )

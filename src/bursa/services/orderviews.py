@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from bursa.market import (
+    NO_FILTERS,
     BidAccepted,
     Filters,
     HostOffer,
@@ -25,6 +26,7 @@ from bursa.wire import Fill, FilterSet, Offer, Order, parse_id, show_amount, sho
 
 #: Newest fills that an order shows; its rentals show all of them.
 FILLS_MAX: Final = 1_000
+_NO_FILTERS: Final = FilterSet()
 _CLOSED: Final = frozenset({OrderState.FILLED, OrderState.CANCELED, OrderState.EXPIRED})
 
 _FIND_ORDER: Final = "SELECT * FROM bursa.orders WHERE order_id = %(order_id)s AND party_id = %(party_id)s"
@@ -128,11 +130,13 @@ def order_of_answer(answer: Answer) -> Order:
     fills: list[Fill] = []
     account = f"hold:{placed.order_id}"
     for event in answer.events:
-        if isinstance(event, BidAccepted):
+        if type(event) is BidAccepted:
             accepted = event
-        elif isinstance(event, JournalEntry):
-            held += sum(p.credit_micros - p.debit_micros for p in event.postings if p.account == account)
-        elif isinstance(event, Trade) and event.bid_id == placed.order_id:
+        elif type(event) is JournalEntry:
+            for posting in event.postings:
+                if posting.account == account:
+                    held += posting.credit_micros - posting.debit_micros
+        elif type(event) is Trade and event.bid_id == placed.order_id:
             fills.append(_fill(event.trade_id, event.rental_id, event.price_micros, event.gpus, event.hours))
     assert accepted is not None, answer
     at = show_time(answer.at_ns)
@@ -174,6 +178,8 @@ def _fill(trade_id: int, rental_id: int, price_micros: int, gpus: int, hours: in
 
 def show_filters(filters: Filters) -> FilterSet:
     """Return filters as the wire has them."""
+    if filters == NO_FILTERS:
+        return _NO_FILTERS
     return FilterSet(
         regions=list(filters.regions),
         verified_only=filters.is_verified_only,
@@ -187,6 +193,8 @@ def show_filters(filters: Filters) -> FilterSet:
 
 def read_filters(filters: FilterSet) -> Filters:
     """Return the market's filters; InputError for a host id that is none."""
+    if filters == _NO_FILTERS:
+        return NO_FILTERS
     return Filters(
         regions=tuple(filters.regions),
         is_verified_only=filters.verified_only,

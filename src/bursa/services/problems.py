@@ -74,6 +74,8 @@ PROBLEMS: Final[dict[str, tuple[int, str]]] = {
     "DATABASE_UNAVAILABLE": (503, "The database does not answer"),
     "INTERNAL": (500, "A fault of ours"),
 }
+#: Longest value that a problem shows, in characters.
+VALUE_CHARS_MAX: Final = 80
 #: When to ask again while the database is away, in seconds.
 DATABASE_RETRY_S: Final = 1
 
@@ -125,12 +127,8 @@ def _tell_refused(error: BursaError, trace_id: str) -> Problem:
 def _fields(error: BursaError) -> list[FieldError]:
     if not error.field:
         return []
-    value = None if error.value is None or error.value == "" else str(error.value)[:_VALUE_CHARS_MAX]
+    value = None if error.value is None or error.value == "" else str(error.value)[:VALUE_CHARS_MAX]
     return [FieldError(error.field, error.expected, value)]
-
-
-#: Longest value that a problem shows, in characters.
-_VALUE_CHARS_MAX: Final = 80
 
 
 def _tell_input(error: BursaError, trace_id: str) -> Problem:

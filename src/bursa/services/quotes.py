@@ -16,7 +16,6 @@ from bursa.market import (
     BookState,
     Filters,
     HostStanding,
-    MarketView,
     PlaceBid,
     Rejection,
     TaxProfile,
@@ -132,7 +131,7 @@ async def _plan(exchange: Exchange, bid: PlaceBid, tax_id: str, payout_account: 
     if ticker is None or ticker.state is not BookState.OPEN:
         return []
     ends_at_ns = exchange.clock() + bid.hours * HOUR_NS
-    asks = [ask for ask in open_asks(view, bid.instrument) if _may_serve(ask, bid, ends_at_ns)]
+    asks = [ask for ask in view.asks(bid.instrument) if _may_serve(ask, bid, ends_at_ns)]
     hosts = {offer.host_id: host for ask in asks for offer in ask.offers if (host := view.host(offer.host_id))}
     own = await _find_linked(exchange, {ask.party_id for ask in asks}, tax_id, payout_account) | {bid.party_id}
     fitting = {host_id: host for host_id, host in hosts.items() if host_fits(host, bid.filters)}
@@ -142,13 +141,6 @@ async def _plan(exchange: Exchange, bid: PlaceBid, tax_id: str, payout_account: 
         reliable = {row.host_id for row in rows}
         fitting = {host_id: host for host_id, host in fitting.items() if host_id in reliable}
     return plan_lots([ask for ask in asks if ask.party_id not in own], fitting, bid.gpus, bid.lots)
-
-
-def open_asks(view: MarketView, instrument: str) -> list[AskStanding]:
-    """Return the asks of an instrument that have something on sale, cheapest first, then oldest."""
-    ask_ids = {host.ask_id for host in view.hosts() if host.on_sale and host.instrument == instrument}
-    asks = [ask for ask_id in ask_ids if isinstance(ask := view.order(ask_id), AskStanding)]
-    return sorted(asks, key=lambda ask: (ask.price_micros, ask.order_id))
 
 
 def _may_serve(ask: AskStanding, bid: PlaceBid, ends_at_ns: int) -> bool:

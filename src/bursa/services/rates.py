@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
-from typing import Any, Final
+from typing import Final
 
 from bursa.market import HOUR_NS, Rejected, Rejection, SetRate
 from bursa.money import Currency, convert_half_even
@@ -69,17 +69,15 @@ async def import_rates(
 ) -> Reply[Done]:
     """Store rates of many days, and let the market convert by the newest day of each currency.
 
-    A day's GBP mid needs its US$ rate too, from this import or an earlier one. Rates older than the one in force are
-    stored and change nothing else.
+    A GBP rate comes with the US$ rate of its day. Rates older than the one in force are stored and change nothing else.
     """
     require_operator(actor)
     ids = command_ids(actor, idempotency_key)
     source = check_text("source", request.source)
     rates = _read_rates(request)
-    stored = await _read_stored(exchange, {day for _, day in rates})
     seq, is_repeat = 0, True
     for currency in (Currency.EUR, Currency.GBP):
-        newest = _newest(currency, {**stored, **rates}, {day for _, day in rates})
+        newest = _newest(currency, rates)
         if newest is None:
             continue
         mid, day = newest
@@ -106,25 +104,21 @@ def _read_rates(request: RatesRequest) -> dict[tuple[Currency, date], int]:
             expected = f"{show_micros(RATE_MICROS_MIN)} to {show_micros(RATE_MICROS_MAX)}"
             raise RefusedError("INVALID_FIELD", f"rates[{place}].rate", rate.rate, expected)
         rates[rate.currency, rate.as_of] = micros
+    for currency, day in rates:
+        if (Currency.USD, day) not in rates:
+            expected = "a rate of USD for the same day too: the market converts by the cross rate"
+            raise RefusedError("INVALID_FIELD", "rates", f"{currency} of {day}", expected)
     return rates
 
 
-def _newest(currency: Currency, rates: Mapping[tuple[Currency, date], int], days: set[date]) -> tuple[int, date] | None:
-    """Return the mid of the newest imported day that tells one, and the day."""
-    for day in sorted(days, reverse=True):
-        usd = rates.get((Currency.USD, day), 0)
+def _newest(currency: Currency, rates: Mapping[tuple[Currency, date], int]) -> tuple[int, date] | None:
+    """Return the mid of the newest day that tells one, and the day."""
+    for day in sorted({day for _, day in rates}, reverse=True):
+        usd = rates[Currency.USD, day]
         gbp = rates.get((Currency.GBP, day), 0)
-        if usd and (currency is Currency.EUR or gbp):
+        if currency is Currency.EUR or gbp:
             return mid_of(currency, usd, gbp), day
     return None
-
-
-_STORED: Final = "SELECT currency, as_of, rate_micros FROM bursa.fx_rates WHERE as_of = ANY(%(days)s)"
-
-
-async def _read_stored(exchange: Exchange, days: set[date]) -> dict[tuple[Currency, date], int]:
-    rows: list[Any] = await fetch_all(exchange.reader, _STORED, {"days": sorted(days)})
-    return {(Currency(row.currency), row.as_of): row.rate_micros for row in rows}
 
 
 async def _store(exchange: Exchange, source: str, rates: Mapping[tuple[Currency, date], int]) -> None:

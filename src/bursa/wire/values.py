@@ -6,7 +6,7 @@ A price is US$ per GPU-hour excluding tax; an amount names its currency. Neither
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
@@ -23,6 +23,7 @@ SIGNED_PATTERN: Final = r"^-?(0|[1-9][0-9]{0,12})(\.[0-9]{1,6})?$"
 TIME_NS_MAX: Final = 2**62
 _PLACES: Final = 6
 _DECIMAL: Final = re.compile(SIGNED_PATTERN)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NS: Final = 10**9
 _NS_PER_MICROSECOND: Final = 1_000
 
@@ -71,15 +72,14 @@ def show_time(at_ns: int) -> datetime | None:
     """Return a time in nanoseconds since the epoch as a UTC datetime, to the microsecond; None for 0 (never)."""
     if not at_ns:
         return None
-    seconds, rest = divmod(at_ns, _NS)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest // _NS_PER_MICROSECOND)
+    return _EPOCH + timedelta(microseconds=at_ns // _NS_PER_MICROSECOND)
 
 
 def parse_time(at: datetime, field: str) -> int:
-    """Return a datetime as nanoseconds since the epoch; InputError without a time zone, or before 1970 or after 2116."""
+    """Return a datetime as nanoseconds since the epoch; InputError without a zone, or not from 1970 to 2116."""
     if at.tzinfo is None:
         raise InputError(field, at.isoformat(), "an RFC 3339 time with its offset, like 2026-12-01T12:00:00Z")
-    delta = at - datetime(1970, 1, 1, tzinfo=UTC)
+    delta = at - _EPOCH
     at_ns = (delta.days * 86_400 + delta.seconds) * _NS + delta.microseconds * _NS_PER_MICROSECOND
     if not 0 <= at_ns <= TIME_NS_MAX:
         raise InputError(field, at.isoformat(), "a time from 1970 to 2116")

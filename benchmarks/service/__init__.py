@@ -1,0 +1,1 @@
+"""How fast the service is, beside the classic way and against its own goals; see README.md."""
