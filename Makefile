@@ -29,8 +29,8 @@ help: ## Print this list
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z][a-z-]*:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-# Where `make run` keeps its exchange; DATA=/some/folder keeps another. `make clean` removes the default one.
-DATA ?= .cache/bursa
+# Where `make run` keeps its exchange; git ignores it, and `make clean` leaves it alone.
+DATA ?= bursa-data
 PORT ?= 8000
 
 .PHONY: run

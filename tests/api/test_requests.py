@@ -74,7 +74,7 @@ def test_a_bad_key_is_none(stand: Stand, header: str) -> None:
     answer = stand.call("GET", "/v1/wallet", headers={"authorization": header})
     problem = assert_problem(answer, 401, "UNAUTHENTICATED")
     assert 'error="invalid_token"' in answer.headers["www-authenticate"]
-    assert "aaaa" not in str(problem)
+    assert "a" * 20 not in str(problem)
 
 
 def test_a_revoked_key_stops_working_at_once(stand: Stand) -> None:

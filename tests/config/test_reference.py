@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md lists every key as the code knows it; `python -m tests.config.test_reference` does it."""
+"""docs/reference/configuration.md lists every key as it is; `python -m tests.config.test_reference` writes it."""
 
 import re
 from pathlib import Path

@@ -26,6 +26,8 @@ from tests.faults.market import TOP_UP_MICROS, counter_id
 PATIENCE_S: Final = 60.0
 #: How often a test looks again, in seconds.
 POLL_S: Final = 0.01
+#: How much of a worker's log a failure shows, in characters.
+LOG_CHARS: Final = 4_000
 _ROOT: Final = Path(__file__).resolve().parents[2]
 
 
@@ -125,7 +127,7 @@ class Crew:
             worker.kill()
         if kind is not None:
             for worker in self.workers:
-                sys.stderr.write(f"--- {worker.name}\n{worker.log[-3_000:]}\n")
+                sys.stderr.write(f"--- {worker.name}\n{worker.log[-LOG_CHARS:]}\n")
 
     def hire(self, name: str, *options: str) -> Worker:
         """Start a worker: it may lead, unless ``options`` has --web."""
@@ -164,11 +166,11 @@ class Crew:
 
     def wait_progress(self, answers: int = 3) -> None:
         """Wait until each worker that runs got some more answers."""
-        before = {worker.name: worker.count() for worker in self.workers if worker.is_running}
-        wait_until(
-            f"{answers} more answers for each of {sorted(before)}",
-            lambda: all(worker.count() >= before[worker.name] + answers for worker in self.workers if worker.is_running),
-        )
+        waiting = {worker: worker.count() + answers for worker in self.workers}
+        deadline = time.monotonic() + PATIENCE_S
+        while waiting := {worker: count for worker, count in waiting.items() if worker.count() < count}:
+            assert time.monotonic() < deadline, f"no more answers for {[worker.name for worker in waiting]}"
+            time.sleep(POLL_S)
 
     def finish(self) -> None:
         """Stop all load, and let each worker get the answers that it still waits for."""

@@ -110,6 +110,7 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a harness that dies leaves no worker behind
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.Formatter.converter = time.gmtime
+    import faulthandler; faulthandler.register(signal.SIGUSR1, all_threads=True)  # DBG
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("name")

@@ -150,6 +150,7 @@ def test_a_command_that_is_not_well_formed_is_refused_not_fatal(database: Databa
                 RegisterParty(command_id="a\0b"),
                 RegisterParty(command_id="ok", tax_id=object()),  # type: ignore[arg-type]
                 Tick(command_id="tick"),
+                RegisterParty(command_id="tick-2"),
             ]
             for command in bad:
                 answer = await node.submit(command)

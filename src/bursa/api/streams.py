@@ -276,7 +276,7 @@ class MarketStreams:
         """Step one instrument; what goes wrong with it ends its own readers, and nobody else's."""
         try:
             await self._step(instrument, channel)
-        except Exception:
+        except Exception:  # noqa: BLE001 - whatever it is, it is written down and its readers are told
             _log.exception("The stream of an instrument failed", extra={"instrument": instrument})
             del self._channels[instrument]
             for reader in channel.readers:

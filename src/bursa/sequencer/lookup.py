@@ -1,19 +1,16 @@
 """Which of these command ids does the log know? Asked before commands are applied, since the engine forgets old ids.
 
-One thread with one session; requests that come while it asks are asked together next.
+One thread with one session. Whoever asks puts together what may be asked together: a question costs a round trip.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import psycopg
-
-#: Ids that one query asks about.
-LOOKUP_IDS_MAX: Final = 2_000
 
 
 class Known(NamedTuple):
@@ -50,24 +47,8 @@ class Lookup:
 
     def _run(self) -> None:
         while (request := self._queue.get()) is not None:
-            requests = [request]
-            count = len(request[0])
-            is_last = False
-            while count < LOOKUP_IDS_MAX:
-                try:
-                    more = self._queue.get_nowait()
-                except Empty:
-                    break
-                if more is None:
-                    is_last = True
-                    break
-                requests.append(more)
-                count += len(more[0])
-            found = self._find([command_id for ids, _ in requests for command_id in ids])
-            for _, on_found in requests:
-                on_found(found)
-            if is_last:
-                return
+            ids, on_found = request
+            on_found(self._find(ids))
 
     def _find(self, ids: list[str]) -> Found | None:
         try:

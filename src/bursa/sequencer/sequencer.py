@@ -50,6 +50,13 @@ RETRY_AFTER_S: Final = 1.0
 
 _log = logging.getLogger("bursa.sequencer")
 _pack = msgspec.msgpack.Encoder().encode
+#: How the ids of the sequencer's own Ticks begin; nobody else's may.
+TICK_PREFIX: Final = "tick-"
+_OURS: Final = Answer(
+    Rejected(
+        Rejection.INVALID_FIELD, "command_id", f"a command other than Tick, whose id does not begin with {TICK_PREFIX}"
+    )
+)
 _ORDER_KINDS: Final = frozenset({"PlaceBid", "PlaceAsk"})
 _DIFFERENT: Final = Answer(
     Rejected(Rejection.EXISTS_WITH_DIFFERENT_FIELDS, "command_id", "an id never used for another command")
@@ -123,6 +130,10 @@ class Sequencer:
         self._fault: Exception | None = None
         self._loop = asyncio.get_running_loop()
         self._wakeup = asyncio.Event()
+        #: Units that wait for the log to say which of these ids it knows.
+        self._asked_units: list[Unit] = []
+        self._asked_ids: list[str] = []
+        self._is_asking = False
         self._is_closing = False
         self._is_renewing = False
         self._wrote_at = 0.0
@@ -191,30 +202,47 @@ class Sequencer:
 
     def _look_up(self, unit: Unit) -> None:
         """Ask the log about ids that the engine does not remember; with none of them the unit is ready."""
-        now = max(self._clock.now_ns(), self._engine.now_ns)
+        now_ns = max(self._clock.now_ns(), self._engine.now_ns)
+        remembers = self._engine.remembers
         unknown = [
             command.command_id
             for command in unit.commands[unit.next :]
-            if _is_possible_id(command.command_id) and not self._engine.remembers(command.command_id, now)
+            if _is_possible_id(command.command_id) and not remembers(command.command_id, now_ns)
         ]
         if not unknown:
             self._put(unit)
             return
+        self._asked_units.append(unit)
+        self._asked_ids += unknown
+        if not self._is_asking:  # what comes while the log is being asked is asked together next
+            self._is_asking = True
+            self._loop.call_soon(self._ask)
+
+    def _ask(self) -> None:
+        units, ids = self._asked_units, self._asked_ids
+        self._asked_units, self._asked_ids = [], []
 
         def on_found(found: Found | None) -> None:
-            self._loop.call_soon_threadsafe(self._take_found, unit, found)
+            self._loop.call_soon_threadsafe(self._take_found, units, found)
 
-        self._lookup.ask(unknown, on_found)
+        self._lookup.ask(ids, on_found)
 
-    def _take_found(self, unit: Unit, found: Found | None) -> None:
+    def _take_found(self, units: list[Unit], found: Found | None) -> None:
         if found is None:
             self._fail(DatabaseUnavailableError("lookup", "no answer", "a database that answers"))
         if self._fault is not None:
-            self._give_up(unit)
+            for unit in (*units, *self._asked_units):
+                self._give_up(unit)
+            self._asked_units = []
             return
-        unit.found = found or {}
-        unit.is_fresh = True  # what the log does not know by now is new, or the engine remembers it
-        self._put(unit)
+        for unit in units:
+            unit.found = found or {}
+            unit.is_fresh = True  # what the log does not know by now is new, or the engine remembers it
+            self._put(unit)
+        if self._asked_units:
+            self._ask()
+        else:
+            self._is_asking = False
 
     # ---- the loop --------------------------------------------------------------------------------------
 
@@ -239,10 +267,10 @@ class Sequencer:
         """Apply a few commands and hand over what the writer can take; return whether there is more to do at once."""
         batch = self._open.batch
         applied = 0
+        now_ns = max(self._clock.now_ns(), self._engine.now_ns)
         while applied < CHUNK_COMMANDS_MAX and batch.count < BATCH_COMMANDS_MAX:
-            now_ns = max(self._clock.now_ns(), self._engine.now_ns)
             if self._engine.is_due(now_ns):
-                self._apply(Tick(command_id=f"tick-{self.seq + 1}"), now_ns)
+                self._apply(Tick(command_id=f"{TICK_PREFIX}{self.seq + 1}"), now_ns)
             elif self._ready:
                 self._apply_next(now_ns)
             else:
@@ -261,7 +289,9 @@ class Sequencer:
             self._look_up(unit)
             return
         known = unit.found.get(command_id) if unit.found else None
-        if known is not None and not self._engine.remembers(command_id, now_ns):
+        if type(command) is Tick or (type(command_id) is str and command_id.startswith(TICK_PREFIX)):
+            answer = _OURS
+        elif known is not None and not self._engine.remembers(command_id, now_ns):
             answer = _answer_of(known, command)
         else:
             answer = self._apply(command, now_ns)

@@ -61,7 +61,8 @@ _PATH_FIELDS: Final = {
     "refund_id": "transfer",
     "payout_id": "transfer",
 }
-_NUMBER: Final = re.compile(r"(?<![\d^.])\d+(?![\d^.])")
+#: A number that counts micro-units or nanoseconds; not one of hours ("96 h") or of a power ("10^6").
+_NUMBER: Final = re.compile(r"(?<![\d^.])\d+(?![\d^.]| h\b)")
 _US_DOLLARS: Final = re.compile(r"([\d.]+)( to )?([\d.]+)? micro-US\$")
 
 
@@ -77,6 +78,8 @@ def refusal_of(result: Rejected, command: Command) -> RefusedError | NotFoundErr
     """Return the error that tells a refusal of a command."""
     field = result.field
     value = _value(command, field)
+    if field == "command_id":  # made of the party and what the client sent: only that is the client's
+        value = str(value).partition(":")[2]
     code = result.code
     if field in _PATH_FIELDS and (code is Rejection.NOT_YOURS or code in _UNKNOWN):
         kind = _PATH_FIELDS[field]
