@@ -19,7 +19,7 @@ BIGINT = st.integers(-(2**63), 2**63 - 1)
 
 def test_fields_copy_as_the_values_they_are(database: Database) -> None:
     with connect(database.dsn("migrator"), autocommit=True) as connection:
-        connection.execute("CREATE TABLE bursa.probe (a bigint, b integer, c smallint, d text, e bytea, f boolean)")
+        connection.execute("CREATE TEMPORARY TABLE probe (a bigint, b integer, c smallint, d text, e bytea, f boolean)")
 
         @settings(max_examples=40, deadline=None)
         @given(st.tuples(BIGINT, INTEGER, SMALLINT, TEXT, st.binary(), st.booleans()))
@@ -28,10 +28,10 @@ def test_fields_copy_as_the_values_they_are(database: Database) -> None:
             fields = (
                 copying.int8(a), copying.int4(b), copying.int2(c), copying.text(d), copying.raw(e), copying.boolean(f),
             )  # fmt: skip
-            connection.execute("DELETE FROM bursa.probe")
-            with connection.cursor().copy("COPY bursa.probe FROM STDIN (FORMAT binary)") as copy:
+            connection.execute("DELETE FROM probe")
+            with connection.cursor().copy("COPY probe FROM STDIN (FORMAT binary)") as copy:
                 copy.write(copying.stream([b"\0\6" + b"".join(fields)]))
-            assert connection.execute("SELECT * FROM bursa.probe").fetchone() == values
+            assert connection.execute("SELECT * FROM probe").fetchone() == values
 
         check()
 
