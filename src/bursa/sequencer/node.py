@@ -30,7 +30,7 @@ from bursa.sequencer.log import Position, apply_row, check_row, load, read_rows,
 from bursa.sequencer.lookup import Lookup
 from bursa.sequencer.records import Answer, Record
 from bursa.sequencer.sequencer import Sequencer
-from bursa.sequencer.snapshots import Schedule, fork_snapshot, keep_snapshot
+from bursa.sequencer.snapshots import SNAPSHOT_COMMANDS, Schedule, fork_snapshot, keep_snapshot
 from bursa.sequencer.writer import LOG_CHANNEL, Writer
 
 #: Key of the advisory lock that the leader's session holds ("bursa" in ASCII).
@@ -47,6 +47,8 @@ SUBMIT_PATIENCE_S: Final = 5.0
 RETRY_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 #: Commands whose places are fetched when a term begins.
 RECENT_COMMANDS: Final = 32_768
+#: A leader that stops leaves a snapshot when so many commands came after the last one.
+FAREWELL_COMMANDS: Final = 1_000
 #: The longest that a thread computes before another gets its turn, in seconds: the writer's must not wait long.
 SWITCH_S: Final = 0.0005
 
@@ -65,7 +67,7 @@ class Node:
         make_clock: Callable[[int], Clock] = GuardedClock,
         on_load: Callable[[Position], None] | None = None,
         describe_fault: Callable[[], str] = str,
-        snapshot_commands: int | None = None,
+        snapshot_commands: int = SNAPSHOT_COMMANDS,
     ) -> None:
         self._dsn = dsn
         self._may_lead = may_lead
@@ -73,6 +75,7 @@ class Node:
         self._on_load = on_load
         self._describe_fault = describe_fault
         self._snapshot_commands = snapshot_commands
+        self._snapshot_seq = 0
         self.feed = Feed()
         self.epoch = 0
         self.detail = "starting"
@@ -244,7 +247,7 @@ class Node:
         metrics.EPOCH.set(self.epoch)
         metrics.IS_LEADER.set(1)
         _log.info("leading with epoch %d from seq %d", self.epoch, position.seq)
-        snapshots = loop.create_task(self._take_snapshots(sequencer, position.seq), name="bursa-snapshots")
+        snapshots = loop.create_task(self._take_snapshots(sequencer), name="bursa-snapshots")
         try:
             raise await fault
         finally:
@@ -253,6 +256,8 @@ class Node:
             snapshots.cancel()
             await inbox.close()
             await sequencer.close()
+            if self._is_stopping and sequencer.position.seq - self._snapshot_seq >= FAREWELL_COMMANDS:
+                await self._snapshot(sequencer)  # the next start has little to replay
 
     # ---- in a thread: reading and following ------------------------------------------------------------
 
@@ -274,7 +279,7 @@ class Node:
     ) -> tuple[Connection, Position] | None:
         """Follow the log until the lock is ours (the session that holds it is returned) or until told to stop."""
         connection = self._connect()
-        looked = time.monotonic()
+        looked = -LOOK_AT_LEADER_S
         try:
             connection.execute(f"LISTEN {LOG_CHANNEL}")
             while not stop.is_set:
@@ -284,10 +289,11 @@ class Node:
                     self.epoch = _next_epoch(connection)
                     position = self._advance(connection, position, loop)
                     return connection, position
-                self._say_following(loop)
-                if self._may_lead and time.monotonic() - looked > LOOK_AT_LEADER_S:
+                if time.monotonic() - looked > LOOK_AT_LEADER_S:
                     looked = time.monotonic()
-                    _replace_silent_leader(connection)
+                    if self._may_lead:
+                        _replace_silent_leader(connection)
+                    self._say_following(loop, is_led=_is_led(connection))
                 for _ in connection.notifies(timeout=FOLLOW_POLL_S, stop_after=1):
                     pass
         except BaseException:
@@ -312,37 +318,45 @@ class Node:
             _call(loop, self.feed.publish, records)
         return Position(engine, seq, at_ns, digest)
 
-    def _say_following(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Note that somebody leads and this process knows all that is committed."""
-        if self.detail:
-            loop.call_soon_threadsafe(setattr, self, "detail", "")
+    def _say_following(self, loop: asyncio.AbstractEventLoop, *, is_led: bool) -> None:
+        """Note whether somebody leads; this process knows all that is committed."""
+        detail = "" if is_led else "no process leads: start one with the role sequencer or all"
+        if self.detail != detail:
+            loop.call_soon_threadsafe(setattr, self, "detail", detail)
 
     def _prepare(self) -> tuple[list[tuple[str, int, int]], Connection]:
         """Fetch the places of the newest commands; return them and the session for lookups."""
         connection = self._connect()
+        row = connection.execute("SELECT max(seq) FROM bursa.snapshots").fetchone()
+        self._snapshot_seq = row[0] or 0 if row is not None else 0
         rows = connection.execute(_RECENT_SQL, (RECENT_COMMANDS,)).fetchall()
         return [(command_id, seq, at_ns) for command_id, seq, at_ns in reversed(rows)], connection
 
     # ---- snapshots -------------------------------------------------------------------------------------
 
-    async def _take_snapshots(self, sequencer: Sequencer, seq: int) -> None:
+    async def _take_snapshots(self, sequencer: Sequencer) -> None:
         """Take a snapshot whenever one is due; one that fails is tried again when the next is due."""
-        loop = asyncio.get_running_loop()
-        schedule = Schedule(seq) if self._snapshot_commands is None else Schedule(seq, commands=self._snapshot_commands)
+        schedule = Schedule(self._snapshot_seq, commands=self._snapshot_commands)
         while True:
             await asyncio.sleep(LOOK_AT_LEADER_S)
-            if not schedule.is_due(sequencer.seq):
-                continue
-            position = sequencer.position
-            schedule.taken(position.seq)
-            try:
-                data = await loop.run_in_executor(self._threads, fork_snapshot(position))
-                while self.feed.seq < position.seq:  # noqa: ASYNC110 - rare, and nobody waits for it
-                    await asyncio.sleep(FOLLOW_POLL_S)
-                await loop.run_in_executor(self._threads, self._keep_snapshot, position, data)
-                _log.info("snapshot at seq %d, %d bytes", position.seq, len(data))
-            except (psycopg.Error, BursaError, OSError) as error:
-                _log.warning("no snapshot at seq %d: %s", position.seq, error)
+            if schedule.is_due(sequencer.seq):
+                schedule.taken(sequencer.seq)
+                await self._snapshot(sequencer)
+
+    async def _snapshot(self, sequencer: Sequencer) -> None:
+        """Encode the state in a child, wait until the log holds its position, keep it."""
+        loop = asyncio.get_running_loop()
+        position = sequencer.position
+        try:
+            data = await loop.run_in_executor(self._threads, fork_snapshot(position))
+            while self.feed.seq < position.seq:  # noqa: ASYNC110 - rare, and nobody waits for it
+                await asyncio.sleep(FOLLOW_POLL_S)
+            await loop.run_in_executor(self._threads, self._keep_snapshot, position, data)
+        except (psycopg.Error, BursaError, OSError) as error:
+            _log.warning("no snapshot at seq %d: %s", position.seq, error)
+        else:
+            self._snapshot_seq = position.seq
+            _log.info("snapshot at seq %d, %d bytes", position.seq, len(data))
 
     def _keep_snapshot(self, position: Position, data: bytes) -> None:
         with self._connect() as connection:
@@ -378,6 +392,12 @@ def _next_epoch(connection: Connection) -> int:
     return int(row[0])
 
 
+def _is_led(connection: Connection) -> bool:
+    """Return whether a leader gave a sign of life lately."""
+    row = connection.execute(_LED_SQL, (LEADER_SILENT_S,)).fetchone()
+    return row is not None and row[0] is True
+
+
 def _replace_silent_leader(connection: Connection) -> None:
     """End the session of a leader that gave no sign of life: its lock is free then, and it writes nothing more."""
     rows = connection.execute(_SILENT_SQL, (LEADER_SILENT_S, LEADER_LOCK >> 32, LEADER_LOCK & 0xFFFFFFFF)).fetchall()
@@ -388,6 +408,7 @@ def _replace_silent_leader(connection: Connection) -> None:
 _EPOCH_SQL: Final = (
     "UPDATE bursa.leader SET epoch = epoch + 1, holder = %s, pid = pg_backend_pid(), renewed_at = now() RETURNING epoch"
 )
+_LED_SQL: Final = "SELECT pid <> 0 AND renewed_at >= now() - make_interval(secs => %s) FROM bursa.leader"
 _SILENT_SQL: Final = (
     "SELECT l.pid, pg_terminate_backend(l.pid) FROM pg_locks AS l, bursa.leader AS o"
     " WHERE o.renewed_at < now() - make_interval(secs => %s) AND l.locktype = 'advisory' AND l.granted"
