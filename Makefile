@@ -75,6 +75,8 @@ golden: $(VENV)/.dev ## Write the golden files anew; read the diff before you co
 	$(PY) -m tests.market.test_bad_input
 	$(PY) -m tests.store.test_schema
 	$(PY) -m tests.api.test_openapi
+	$(PY) -m tests.cli.tree
+	$(PY) -m tests.cli.test_screens
 	$(PY) scripts/doc_tables.py
 
 .PHONY: bench

@@ -65,7 +65,9 @@ def prepare(dsn: str) -> None:
     """Make the tables, and wallets with more than anybody spends."""
     with psycopg.connect(dsn) as connection:
         connection.execute(SCHEMA)
-        connection.execute("INSERT INTO wallets SELECT n, 10^17::bigint, 0 FROM generate_series(1, %s) AS n", (WALLETS,))
+        connection.execute(
+            "INSERT INTO wallets SELECT n, 10^17::bigint, 0 FROM generate_series(1, %s) AS n", (WALLETS,)
+        )
 
 
 def measure(dsn: str, way: str, seconds: float, seed: int) -> Result:
@@ -86,7 +88,13 @@ def measure(dsn: str, way: str, seconds: float, seed: int) -> Result:
 
 
 def _order(rng: Random) -> tuple[int, str, int, int, int]:
-    return rng.randint(1, WALLETS), "h100-sxm", rng.choice((1, 2, 4, 8)), rng.randint(1, 24), rng.randint(1, 2_000) * 1_000
+    return (
+        rng.randint(1, WALLETS),
+        "h100-sxm",
+        rng.choice((1, 2, 4, 8)),
+        rng.randint(1, 24),
+        rng.randint(1, 2_000) * 1_000,
+    )
 
 
 def _place(connection: psycopg.Connection[tuple[Any, ...]], rng: Random) -> None:
@@ -110,7 +118,8 @@ def _place(connection: psycopg.Connection[tuple[Any, ...]], rng: Random) -> None
             (hold, hold, party),
         )
         connection.execute(
-            "INSERT INTO postings (order_id, account, debit_micros, credit_micros) VALUES (%s, %s, %s, 0), (%s, %s, 0, %s)",
+            "INSERT INTO postings (order_id, account, debit_micros, credit_micros)"
+            " VALUES (%s, %s, %s, 0), (%s, %s, 0, %s)",
             (made[0], f"wallet:{party}", hold, made[0], f"hold:{made[0]}", hold),
         )
 
@@ -131,4 +140,6 @@ def check(dsn: str, orders: int) -> str:
     assert row is not None
     found, postings, difference = row
     is_right = found >= orders and postings == 2 * found and difference == 0
-    return "" if is_right else f"{orders} orders answered, {found} written with {postings} postings, off by {difference}"
+    return (
+        "" if is_right else f"{orders} orders answered, {found} written with {postings} postings, off by {difference}"
+    )

@@ -1,10 +1,12 @@
 """django-hordak as its documentation uses it: a transfer between two accounts is one Transaction with two Legs.
 
 It writes a transfer and its two legs, and its triggers check that the legs balance; there are no orders and nothing is
-matched. Its own database on the same server, psycopg 3, persistent connections, DEBUG off.
+matched. Its own database on the same server, psycopg 3, persistent connections, DEBUG off. Modules are imported by name
+and late: only `make bench` installs them, and Django has to be set up before.
 """
 
 import time
+from importlib import import_module
 from random import Random
 from typing import Any, Final
 
@@ -19,13 +21,12 @@ ACCOUNTS: Final = 100
 def prepare(dsn: str) -> None:
     """Make Hordak's tables by its own migrations, and accounts to transfer between."""
     _set_up(dsn)
-    from django.core.management import call_command  # noqa: PLC0415 - only once Django is set up
-
-    call_command("migrate", verbosity=0, interactive=False)
-    from hordak.models import Account, AccountType  # noqa: PLC0415 - as above
-
+    import_module("django.core.management").call_command("migrate", verbosity=0, interactive=False)
+    models = import_module("hordak.models")
     for number in range(ACCOUNTS):
-        Account.objects.create(name=f"Wallet {number}", code=str(number), type=AccountType.liability, currencies=["USD"])
+        models.Account.objects.create(
+            name=f"Wallet {number}", code=str(number), type=models.AccountType.liability, currencies=["USD"]
+        )
 
 
 def measure(dsn: str, seconds: float, seed: int, *, is_preparing: bool = False) -> Result:
@@ -35,20 +36,18 @@ def measure(dsn: str, seconds: float, seed: int, *, is_preparing: bool = False) 
         prepare(dsn)
         return {}
     _set_up(dsn)
-    from django.db import transaction  # noqa: PLC0415 - only once Django is set up
-    from hordak.models import Account, Leg, Transaction  # noqa: PLC0415 - as above
-    from moneyed import Money  # noqa: PLC0415 - as above
-
+    atomic, money = import_module("django.db").transaction.atomic, import_module("moneyed").Money
+    models = import_module("hordak.models")
     rng = Random(seed)
-    accounts = list(Account.objects.all())
+    accounts = list(models.Account.objects.all())
 
     def transfer() -> None:
         payer, payee = rng.sample(accounts, 2)
-        amount = Money(rng.randint(1, 10_000), "USD")
-        with transaction.atomic():
-            made = Transaction.objects.create(description="benchmark")
-            Leg.objects.create(transaction=made, account=payer, debit=amount)
-            Leg.objects.create(transaction=made, account=payee, credit=amount)
+        amount = money(rng.randint(1, 10_000), "USD")
+        with atomic():
+            made = models.Transaction.objects.create(description="benchmark")
+            models.Leg.objects.create(transaction=made, account=payer, debit=amount)
+            models.Leg.objects.create(transaction=made, account=payee, credit=amount)
 
     for _ in range(5):
         transfer()
@@ -63,11 +62,8 @@ def measure(dsn: str, seconds: float, seed: int, *, is_preparing: bool = False) 
 
 
 def _set_up(dsn: str) -> None:
-    import django  # noqa: PLC0415 - it may not be installed
-    from django.conf import settings  # noqa: PLC0415 - as above
-
     facts: dict[str, Any] = dict(conninfo_to_dict(dsn))
-    settings.configure(
+    import_module("django.conf").settings.configure(
         DEBUG=False,
         USE_TZ=True,
         SECRET_KEY="not used",  # noqa: S106 - nothing is signed
@@ -93,4 +89,4 @@ def _set_up(dsn: str) -> None:
         HORDAK_MAX_DIGITS=20,
         HORDAK_DECIMAL_PLACES=2,
     )  # fmt: skip
-    django.setup()
+    import_module("django").setup()

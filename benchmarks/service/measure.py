@@ -20,6 +20,10 @@ PACKAGES: Final = (
 )  # fmt: skip
 #: A process that takes longer than this, in seconds, is ended and reported as such.
 WORKER_SECONDS_MAX: Final = 120
+#: So much earlier, in seconds, it says where it hangs, and ends by itself.
+HANG_MARGIN_S: Final = 10
+#: How faulthandler begins what it says then.
+_HUNG: Final = "Timeout ("
 #: Where a worker finds its database: not on its command line, which every user of the machine can read.
 DSN: Final = "BURSA_BENCH_DSN"
 #: How often the disk is asked to keep a page, to know what one fsync costs here.
@@ -28,7 +32,11 @@ _PAGE: Final = bytes(8_192)
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
-class WorkerError(Exception):
+class BenchError(Exception):
+    """A part cannot be measured; its text says why."""
+
+
+class WorkerError(BenchError):
     """A worker ended without a result; its text is the last line that it wrote."""
 
 
@@ -64,6 +72,7 @@ class Worker:
             raise WorkerError(f"took more than {WORKER_SECONDS_MAX} s") from None
         lines = out.splitlines()
         if self.process.returncode or not lines:
+            sys.stderr.write(err)
             raise WorkerError(_last_line(err) or f"exit {self.process.returncode}")
         result: Result = json.loads(lines[-1])
         return result
@@ -75,10 +84,14 @@ class Worker:
 
     def _last_words(self) -> str:
         _, err = self.process.communicate(timeout=WORKER_SECONDS_MAX)
+        sys.stderr.write(err)
         return _last_line(err) or f"exit {self.process.returncode}"
 
 
 def _last_line(text: str) -> str:
+    """Return why a worker ended: what it wrote last, or that it hung."""
+    if _HUNG in text:
+        return f"hung for {WORKER_SECONDS_MAX - HANG_MARGIN_S} s; its threads stand on stderr"
     lines = text.strip().splitlines()
     return lines[-1] if lines else ""
 

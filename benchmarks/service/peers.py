@@ -5,7 +5,8 @@ from typing import Final
 
 from benchmarks.market.measure import Result
 from benchmarks.service import classic
-from benchmarks.service.measure import latencies, run_worker, run_workers
+from benchmarks.service.measure import best_of, failure_of, latencies, run_worker, run_workers
+from benchmarks.service.report import ratios
 from bursa.store import EmbeddedPostgres
 from tests.postgres import Database, make_database, run_postgres
 
@@ -20,7 +21,7 @@ HORDAK: Final = (1, 8)
 
 def bench(seed: int, *, is_quick: bool) -> Result:
     """Measure all contenders in rounds, every other round in reverse."""
-    seconds, asks, rounds = (0.3, 20, 1) if is_quick else (SECONDS, ASKS, ROUNDS)
+    seconds, asks, rounds = (0.3, 100, 1) if is_quick else (SECONDS, ASKS, ROUNDS)
     with run_postgres() as server, make_database(server, is_migrated=False) as tables, \
             make_database(server, is_migrated=False) as hordak:  # fmt: skip
         classic.prepare(tables.dsn("migrator"))
@@ -29,15 +30,20 @@ def bench(seed: int, *, is_quick: bool) -> Result:
         for in_flight in OURS:
             runs[f"bursa, {in_flight} in flight"] = _ours(server, asks, in_flight, seconds, seed)
         for way, connections in CLASSIC:
-            runs[f"classic, {way}, {connections} connections"] = _classic(tables, way, connections, seconds, seed)
+            runs[f"classic, {way}, {_count(connections)}"] = _classic(tables, way, connections, seconds, seed)
         for connections in HORDAK:
-            name = f"django-hordak, {connections} connections"
+            name = f"django-hordak, {_count(connections)}"
             runs[name] = (lambda: prepared) if "failed" in prepared else _hordak(hordak, connections, seconds, seed)
         results: dict[str, list[Result]] = {name: [] for name in runs}
         for number in range(rounds):
             for name in list(runs) if number % 2 == 0 else list(runs)[::-1]:
                 results[name].append(runs[name]())
-    return {"contenders": results}
+    best = {name: best_of(found)["per_second"] for name, found in results.items() if not failure_of(found)}
+    return {"contenders": results, "ratios": ratios(best)}
+
+
+def _count(connections: int) -> str:
+    return "1 connection" if connections == 1 else f"{connections} connections"
 
 
 def _ours(server: EmbeddedPostgres, asks: int, in_flight: int, seconds: float, seed: int) -> Callable[[], Result]:

@@ -1,14 +1,15 @@
 """The two streams of commands, the market that they act on, and how either gets into a node.
 
-**steady mix**: the one of benchmarks/market (buy-nows, resting bids, cancels, asks repriced, each rental started, stopped
-and wiped). **order flow**: 45 % resting bids, 45 % cancels of one of them, 10 % buy-nows of one GPU; about 1,000 bids
-rest at any time.
+**steady mix**: the one of benchmarks/market (buy-nows, resting bids, cancels, asks repriced, each rental started,
+stopped and wiped). **order flow**: 45 % resting bids, 45 % cancels of one of them, 10 % buy-nows of one GPU; about
+1,000 bids rest at any time.
 
 Both need what the answers say, so commands are made while the clock runs; what that costs is measured by sampling.
 """
 
 import asyncio
 import time
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 from unittest.mock import patch
@@ -17,7 +18,7 @@ from benchmarks.market import engine
 from benchmarks.market.engine import FOLLOW, INSTRUMENT, RULES, Market, Mix
 from benchmarks.market.measure import Result
 from benchmarks.service.measure import latencies
-from bursa.market import CancelOrder, ChangeRules, Command, NO_FILTERS, Outcome, PlaceBid, Placed, Rejected
+from bursa.market import NO_FILTERS, CancelOrder, ChangeRules, Command, Outcome, PlaceBid, Placed, Rejected
 from bursa.sequencer import Answer, Node
 
 #: Resting bids that the order flow begins with, and around which their number moves.
@@ -121,9 +122,9 @@ class Drive:
             "making_us": self._sampled_ns / max(self._samples, 1) / 1e3,
         }
 
-    async def _client(self, until: float, left: "object") -> None:
+    async def _client(self, until: float, left: Iterator[int]) -> None:
         clock, mix, node, is_fresh = time.perf_counter, self.mix, self.node, self.is_fresh
-        for number in left:  # type: ignore[attr-defined]
+        for number in left:
             is_sample = number % SAMPLE_EVERY == 0
             began = time.thread_time_ns() if is_sample else 0
             command = mix.next()

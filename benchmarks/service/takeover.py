@@ -1,4 +1,4 @@
-"""kill -9 of the leader under load: how long until the standby answers, and whether every answer given is in the log."""
+"""kill -9 of the leader under load: how long until the standby answers, and whether each answer given is in the log."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ import psycopg
 import uvloop
 
 from benchmarks.market.measure import Result
-from benchmarks.service.measure import Worker, median_of, wait_for_go
+from benchmarks.service.measure import BenchError, Worker, median_of, wait_for_go
 from benchmarks.service.streams import PlaceAndCancel, build, leading
 from bursa.errors import UnavailableError
 from bursa.sequencer import Node
@@ -114,7 +114,7 @@ class _NodeProcess:
             said: dict[str, Any] = json.loads(line)
             if said["what"] == what:
                 return float(said["at"])
-        raise AssertionError(f"{self.name} ended before it said '{what}'")
+        raise BenchError(f"node {self.name} ended before it said '{what}'")
 
     def kill(self) -> float:
         """Kill -9; return when."""

@@ -1,12 +1,13 @@
 """One measurement in a process of its own: takes a task as JSON on the command line, prints the result as JSON."""
 
+import faulthandler
 import importlib
 import json
 import os
 import sys
 from typing import Final
 
-from benchmarks.service.measure import DSN
+from benchmarks.service.measure import DSN, HANG_MARGIN_S, WORKER_SECONDS_MAX
 
 #: Where each kind of task is done; imported only then, so that no contender carries another's modules.
 KINDS: Final = {
@@ -16,13 +17,15 @@ KINDS: Final = {
     "record": ("replay", "record"),
     "replay": ("replay", "measure"),
     "node": ("takeover", "run_node"),
-    "seed": ("http", "seed"),
+    "seed": ("over_http", "seed"),
     "load": ("load", "measure"),
 }
 
 
 def main() -> None:
     """Do the task given."""
+    # One that hangs says where before it is ended.
+    faulthandler.dump_traceback_later(WORKER_SECONDS_MAX - HANG_MARGIN_S, exit=True)
     task = json.loads(sys.argv[1])
     module, function = KINDS[task.pop("kind")]
     result = getattr(importlib.import_module(f"benchmarks.service.{module}"), function)(os.environ[DSN], **task)

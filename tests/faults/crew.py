@@ -94,12 +94,10 @@ class Worker:
             self._process.wait()
             self._process = None
 
-    def wait(self) -> int:
-        """Wait until the process ends by itself; return its exit status."""
-        assert self._process is not None, self.name
-        status = self._process.wait(PATIENCE_S)
-        self._process = None
-        return status
+    @property
+    def finished(self) -> Path:
+        """The file that it makes when all is answered."""
+        return self._folder / f"{self.name}.finished"
 
     def count(self) -> int:
         """Return how many answers it has written down."""
@@ -177,9 +175,12 @@ class Crew:
         for worker in self.workers:
             worker.kill()
         for worker in self.workers:
+            worker.finished.unlink(missing_ok=True)
             worker.start("--finish")
         for worker in self.workers:
-            assert worker.wait() == 0, worker.log[-3_000:]
+            wait_until(f"the last answers of {worker.name}", worker.finished.exists)
+        for worker in self.workers:
+            worker.kill()
 
     def check(self) -> dict[str, int]:
         """Check all that must be true after `finish`; return what was counted."""

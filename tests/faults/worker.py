@@ -3,7 +3,8 @@
     BURSA_TEST_DSN=… python -m tests.faults.worker FOLDER NAME SEED [--web] [--finish]
 
 It first sends again whatever an earlier run of this name left without an answer, the same commands with the same ids;
-then new ones, until it is killed. --web: it never leads. --finish: nothing new; it ends when all is answered.
+then new ones. It runs until it is killed. --web: it never leads. --finish: nothing new; when all is
+answered it makes the file NAME.finished.
 """
 
 import argparse
@@ -59,7 +60,8 @@ async def run(dsn: str, folder: Path, name: str, seed: int, *, is_web: bool, is_
         if not is_finishing:
             mix = Mix(seed + len(sent), name, len(sent))
             await asyncio.gather(_refresh(dsn, mix), *(_keep_sending(node, journal, mix) for _ in range(SENDERS)))
-    await node.stop()
+        (folder / f"{name}.finished").touch()
+        await asyncio.Event().wait()  # others may need it to lead
 
 
 async def _refresh(dsn: str, mix: Mix) -> None:

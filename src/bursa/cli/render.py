@@ -128,7 +128,7 @@ def _csv_text(value: object) -> str:
 
 
 def print_grid(grid: Grid) -> None:
-    """Print a table that fits the terminal; one that cannot is printed wider, since a number cut short is another one."""
+    """Print a table that fits the terminal, or is wider where it cannot: a number cut short is another number."""
     console = make_console()
     console.width = max(console.width, _width_min(grid))
     console.print(make_table(grid))

@@ -4,6 +4,11 @@ A client inserts commands in batches and waits for rows in `answers`. The leader
 in the batch's own transaction deletes the requests and writes the answers. Requests are read without a cursor (all rows
 that are not in hand already), so one that becomes visible late is never passed over; they get their place in the log
 from the leader alone. A leader that dies leaves what it had not committed in the inbox, for the next one.
+
+A client that comes back after a fault sends the same command again, while its first copy may still be in the inbox. If
+that copy were read after the second one was refused, it might be carried out though the client knows that it was not.
+So a new leader reads the inbox before it takes commands from its own process, and nobody reads a request for which its
+client has stopped waiting.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
@@ -49,6 +55,8 @@ class InboxReader:
         self._dsn = dsn
         self._sequencer = sequencer
         self._in_hand: set[int] = set()
+        #: Done when what was in the inbox at the start is in hand.
+        self.caught_up: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.get_running_loop().create_task(self._run(), name="bursa-inbox")
 
     async def close(self) -> None:
@@ -62,12 +70,15 @@ class InboxReader:
             try:
                 async with await psycopg.AsyncConnection.connect(self._dsn, autocommit=True) as connection:
                     await connection.execute(f"LISTEN {INBOX_CHANNEL}")
-                    cleaned = 0.0
+                    cleaned = -math.inf
                     while True:
                         if time.monotonic() - cleaned > STALE_ANSWERS_S:
                             cleaned = time.monotonic()
                             await connection.execute(_CLEAN_SQL, (STALE_ANSWERS_S,))
+                            await connection.execute(_EXPIRE_SQL, (ANSWER_LIMIT_S,))
                         taken = await self._read(connection)
+                        if not self.caught_up.done():
+                            self.caught_up.set_result(None)
                         if not taken:
                             async for _ in connection.notifies(timeout=POLL_S, stop_after=1):
                                 pass
@@ -80,7 +91,7 @@ class InboxReader:
         if room <= 0:
             await asyncio.sleep(POLL_S / 10)
             return 0
-        cursor = await connection.execute(_READ_SQL, (list(self._in_hand), room), binary=True)
+        cursor = await connection.execute(_READ_SQL, (list(self._in_hand), ANSWER_LIMIT_S, room), binary=True)
         rows = await cursor.fetchall()
         taken = 0
         for request_id, client_id, command, is_fresh in rows:
@@ -214,8 +225,9 @@ class _Handover:
 
 _READ_SQL: Final = (
     "SELECT request_id, client_id, command, is_fresh FROM bursa.inbox WHERE request_id <> ALL(%s::bigint[])"
-    " ORDER BY request_id LIMIT %s"
+    " AND created_at > now() - make_interval(secs => %s) ORDER BY request_id LIMIT %s"
 )
+_EXPIRE_SQL: Final = "DELETE FROM bursa.inbox WHERE created_at < now() - make_interval(secs => %s)"
 _CLEAN_SQL: Final = "DELETE FROM bursa.answers WHERE created_at < now() - make_interval(secs => %s)"
 # ORDER BY gives the numbers of the identity column in the order of the commands.
 _INSERT_SQL: Final = (

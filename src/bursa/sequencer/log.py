@@ -56,10 +56,10 @@ class Position(NamedTuple):
 
 
 def read_rows(connection: Connection, after_seq: int, until_seq: int | None = None) -> Iterator[LogRow]:
-    """Yield the rows after a seq in order; LogError at a gap."""
+    """Yield the rows after a seq in order; LogError at a gap, or where the disk does not give back what was written."""
     seq = after_seq
     while True:
-        rows = connection.execute(_READ_SQL, (seq, READ_ROWS_MAX), binary=True, prepare=True).fetchall()
+        rows = _read(connection, seq)
         for fields in rows:
             row = LogRow(*fields)
             if row.seq != seq + 1:
@@ -70,6 +70,13 @@ def read_rows(connection: Connection, after_seq: int, until_seq: int | None = No
             yield row
         if len(rows) < READ_ROWS_MAX:
             return
+
+
+def _read(connection: Connection, seq: int) -> list[tuple[Any, ...]]:
+    try:
+        return connection.execute(_READ_SQL, (seq, READ_ROWS_MAX), binary=True, prepare=True).fetchall()
+    except (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted) as error:
+        raise LogError("command_log", str(error), "pages as they were written: restore a backup") from error
 
 
 def check_row(row: LogRow, digest: bytes) -> None:

@@ -49,6 +49,8 @@ RETRY_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 RECENT_COMMANDS: Final = 32_768
 #: A leader that stops leaves a snapshot when so many commands came after the last one.
 FAREWELL_COMMANDS: Final = 1_000
+#: What must find room on a disk that was full before somebody leads again, in bytes.
+TRY_BYTES: Final = 1 << 20
 #: The longest that a thread computes before another gets its turn, in seconds: the writer's must not wait long.
 SWITCH_S: Final = 0.0005
 
@@ -84,6 +86,7 @@ class Node:
         self._inbox: InboxClient | None = None
         self._digest = b""
         self._is_stopping = False
+        self._is_disk_full = False
         self._task: asyncio.Task[None] | None = None
         self._leads = asyncio.Event()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="bursa-node")
@@ -187,10 +190,18 @@ class Node:
                 self.detail = "the command log is not sound: run `bursa admin verify`"
             except (psycopg.Error, BursaError, OSError) as error:
                 _log.warning("starting over from the log: %s", error)
-                self.detail = self._describe_fault() or "the database cannot be reached"
+                self.detail = self._explain(error, "the database cannot be reached")
             position = None
             attempt = 0 if time.monotonic() - began > RETRY_PAUSES_S[-1] else attempt + 1
             await asyncio.sleep(RETRY_PAUSES_S[min(attempt, len(RETRY_PAUSES_S) - 1)])
+
+    def _explain(self, error: Exception, otherwise: str) -> str:
+        """Return why a term ended, for people; a full disk is noted for the next term."""
+        words = str(error.value if isinstance(error, BursaError) else error)
+        if any(sign in words for sign in _DISK_FULL):
+            self._is_disk_full = True
+            return "the disk of the database is full: free some space, trading goes on by itself"
+        return self._describe_fault() or otherwise
 
     async def _term(self, position: Position | None) -> None:
         """Load if need be, follow until the lock is ours, lead until a fault."""
@@ -217,7 +228,7 @@ class Node:
 
         def on_fault(error: Exception) -> None:
             self._sequencer = None
-            self.detail = self._describe_fault() or "the exchange restarts from its log"
+            self.detail = self._explain(error, "the exchange restarts from its log")
             if not fault.done():
                 fault.set_result(error)
 
@@ -242,13 +253,15 @@ class Node:
             on_fault=on_fault,
         )
         inbox = InboxReader(self._dsn, sequencer)
-        self._sequencer = sequencer
-        self.detail = ""
-        metrics.EPOCH.set(self.epoch)
-        metrics.IS_LEADER.set(1)
-        _log.info("leading with epoch %d from seq %d", self.epoch, position.seq)
         snapshots = loop.create_task(self._take_snapshots(sequencer), name="bursa-snapshots")
         try:
+            await asyncio.wait((fault, inbox.caught_up), return_when=asyncio.FIRST_COMPLETED)
+            if not fault.done():
+                self._sequencer = sequencer
+                self.detail = ""
+                metrics.EPOCH.set(self.epoch)
+                metrics.IS_LEADER.set(1)
+                _log.info("leading with epoch %d from seq %d", self.epoch, position.seq)
             raise await fault
         finally:
             metrics.IS_LEADER.set(0)
@@ -256,7 +269,8 @@ class Node:
             snapshots.cancel()
             await inbox.close()
             await sequencer.close()
-            if self._is_stopping and sequencer.position.seq - self._snapshot_seq >= FAREWELL_COMMANDS:
+            is_committed = self.feed.seq == sequencer.seq
+            if self._is_stopping and is_committed and sequencer.seq - self._snapshot_seq >= FAREWELL_COMMANDS:
                 await self._snapshot(sequencer)  # the next start has little to replay
 
     # ---- in a thread: reading and following ------------------------------------------------------------
@@ -286,8 +300,12 @@ class Node:
                 position = self._advance(connection, position, loop)
                 if self._may_lead and _try_lock(connection):
                     connection.execute("UNLISTEN *")
-                    self.epoch = _next_epoch(connection)
+                    if self._is_disk_full:
+                        _try_disk(connection)
+                        self._is_disk_full = False
+                    epoch = _next_epoch(connection)
                     position = self._advance(connection, position, loop)
+                    self.epoch = epoch  # only now: rows of the epoch before may have come last
                     return connection, position
                 if time.monotonic() - looked > LOOK_AT_LEADER_S:
                     looked = time.monotonic()
@@ -384,6 +402,12 @@ def _try_lock(connection: Connection) -> bool:
     return row is not None and row[0] is True
 
 
+def _try_disk(connection: Connection) -> None:
+    """Make a table grow, and take it back; psycopg.Error when the disk has no room: nobody leads then."""
+    with connection.transaction(force_rollback=True):
+        connection.execute(_TRY_SQL, (os.urandom(TRY_BYTES),))
+
+
 def _next_epoch(connection: Connection) -> int:
     """Begin an epoch; waits for a transaction of the epoch before that still holds the row."""
     holder = f"{socket.gethostname()}:{os.getpid()}"
@@ -405,6 +429,8 @@ def _replace_silent_leader(connection: Connection) -> None:
         _log.error("the leader is silent; its session %d is ended", pid)
 
 
+_DISK_FULL: Final = ("No space left on device", "Disk quota exceeded")
+_TRY_SQL: Final = "INSERT INTO bursa.answers (request_id, client_id, answer) VALUES (0, gen_random_uuid(), %s)"
 _EPOCH_SQL: Final = (
     "UPDATE bursa.leader SET epoch = epoch + 1, holder = %s, pid = pg_backend_pid(), renewed_at = now() RETURNING epoch"
 )

@@ -368,7 +368,8 @@ class Sequencer:
             metrics.COMMIT_SECONDS.observe(seconds)
             self._feed.publish(current.records)
         self._answer(current)
-        self._hand_over()
+        if self._fault is None:  # else the engine may stand in the middle of a command
+            self._hand_over()
         self._wakeup.set()
 
     def _answer(self, current: _Open) -> None:

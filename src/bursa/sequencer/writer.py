@@ -10,6 +10,7 @@ libpq is used directly: a batch is one query with a COPY a table, one pipeline o
 
 from __future__ import annotations
 
+import select
 import threading
 import time
 from collections.abc import Callable
@@ -29,6 +30,8 @@ LOG_CHANNEL: Final = "bursa_log"
 #: Channel on which answers to the inbox are announced.
 ANSWER_CHANNEL: Final = "bursa_answers"
 
+#: Followers are called at most this often, in seconds; they look by themselves too, and a call costs at every commit.
+NOTIFY_EVERY_S: Final = 0.01
 #: The leader's row says at least this often that it lives, in seconds, with whatever is written.
 RENEW_EVERY_S: Final = 0.9
 _CHANGES: Final = {change.name: change for change in CHANGES}
@@ -60,9 +63,12 @@ class Writer:
         self._epoch = epoch
         self._notices: list[str] = []
         self._renew_at = 0.0
+        self._notify_at = 0.0
         self._queue: SimpleQueue[Work | None] = SimpleQueue()
         self._copy = [(table, copy_sql(table, "bursa").encode()) for table in COPIED]
         self._pg.notice_handler = self._on_notice
+        self._poll = select.poll()
+        self._poll.register(self._pg.socket)
         self._prepare()
         self._thread = threading.Thread(target=self._run, name="bursa-writer", daemon=True)
         self._thread.start()
@@ -85,7 +91,7 @@ class Writer:
             fault: Exception | None = None
             try:
                 self._write(work)
-            except (psycopg.Error, StoreError, NotLeaderError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - a bug is a fault too: whoever waits must be told
                 fault = error
             work.on_done(fault, time.perf_counter() - started)
             if fault is not None:
@@ -98,7 +104,7 @@ class Writer:
         query = b";".join([b"BEGIN", _EPOCH_SQL, *(sql for sql, _ in tables)])
         self._pg.send_query(query)
         copies = iter(tables)
-        while (result := self._pg.get_result()) is not None:
+        while (result := self._result()) is not None:
             status = result.status
             if status == pq.ExecStatus.COPY_IN:
                 _, rows = next(copies)
@@ -131,17 +137,35 @@ class Writer:
             sent += 1
         pg.pipeline_sync()
         for _ in range(sent):
-            while (result := pg.get_result()) is not None:
+            while (result := self._result()) is not None:
                 if result.status not in (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK):
                     raise self._fault(result)
-        result = pg.get_result()
+        result = self._result()
         if result is None or result.status != pq.ExecStatus.PIPELINE_SYNC:
             raise self._fault(result)
         pg.exit_pipeline_mode()
 
+    def _result(self) -> pq.abc.PGresult | None:
+        """Return the next result. Waits on the socket: get_result() alone would stop every other thread meanwhile."""
+        pg = self._pg
+        try:
+            while (is_sending := bool(pg.flush())) or pg.is_busy():
+                self._poll.modify(pg.socket, select.POLLIN | select.POLLOUT if is_sending else select.POLLIN)
+                [(_, happened)] = self._poll.poll()
+                if happened & ~select.POLLOUT:
+                    pg.consume_input()
+        except psycopg.OperationalError:
+            if pg.status != pq.ConnStatus.BAD:
+                raise
+            # The session has ended; what the server said last is the result.
+        return pg.get_result()
+
     def _commit(self, work: Work) -> None:
-        notify = f"NOTIFY {LOG_CHANNEL}, '{work.last_seq}';" if work.last_seq else ""
         now = time.monotonic()
+        notify = ""
+        if work.last_seq and now >= self._notify_at:
+            self._notify_at = now + NOTIFY_EVERY_S
+            notify = f"NOTIFY {LOG_CHANNEL}, '{work.last_seq}';"
         if now >= self._renew_at:
             self._renew_at = now + RENEW_EVERY_S
             notify += _RENEW_SQL
@@ -160,6 +184,9 @@ class Writer:
             raise NotLeaderError("epoch", value, f"epoch {self._epoch}: another process leads now")
 
     def _prepare(self) -> None:
+        result = self._pg.exec_(_PLANNER_SQL)
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            raise self._fault(result)
         for change in CHANGES:
             self._must_prepare(change.name, change_sql(change, "bursa"))
         self._must_prepare("inbox_done", "DELETE FROM bursa.inbox WHERE request_id = ANY($1::bigint[])")
@@ -184,5 +211,10 @@ class Writer:
         self._notices.append(result.get_error_message())
 
 
+# A batch changes few rows by their keys: never a scan of a table that grows, whatever its statistics say just now.
+_PLANNER_SQL: Final = (
+    b"SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off;"
+    b" SET enable_hashjoin = off; SET enable_mergejoin = off; SET enable_bitmapscan = off"
+)
 _EPOCH_SQL: Final = b"SELECT epoch FROM bursa.leader FOR SHARE"
 _RENEW_SQL: Final = "UPDATE bursa.leader SET renewed_at = now();"
