@@ -31,8 +31,18 @@ python_maximum_signature_line_length = 100
 
 # Names from outside: no inventory is fetched from the network to link them.
 # A signature with <factory> in it is split at the commas inside brackets.
-nitpick_ignore = [("py:class", "list[tuple[int")]
-nitpick_ignore_regex = [(r"py:.*", r"(collections|dataclasses|decimal|enum|fractions|msgspec|types|typing)\..*")]
+nitpick_ignore = [
+    ("py:class", name) for name in ("list[tuple[int", "list[~typing.Annotated[str", "Callable[[]", "Pool")
+]
+nitpick_ignore_regex = [
+    (
+        r"py:.*",
+        r"(collections|dataclasses|datetime|decimal|enum|fractions|httpx|logging|msgspec|pathlib|psycopg|psycopg_pool"
+        r"|types|typing)\..*",
+    ),
+    # Type variables, and names that a room keeps to itself.
+    (r"py:class", r"bursa\.\w+\.\w+\.(T|T_co|Page|KnownKey)|bursa\.errors\._ApiDetails"),
+]
 
 html_theme = "furo"
 html_title = f"bursa {version}"

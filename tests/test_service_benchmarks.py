@@ -56,7 +56,7 @@ def check_peers(result: dict[str, object]) -> None:
     assert isinstance(contenders, dict)
     for name, [run] in contenders.items():
         if name.startswith("django-hordak") and "failed" in run:
-            assert "No module named" in run["failed"], run  # not installed: `make bench` does that
+            assert "No module named" in run["failed"], run  # not installed: `make .venv/.bench` does that
         else:
             assert run["per_second"] > 0, name
 

@@ -26,7 +26,7 @@ from bursa.sequencer.log import (
 from tests.postgres import make_database, run_postgres
 
 ASKS: Final = 1_000
-COMMANDS: Final = 40_000
+COMMANDS: Final = 30_000
 IN_FLIGHT: Final = 512
 
 

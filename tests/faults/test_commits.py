@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -21,12 +22,13 @@ from tests.sequencer.recording import leading
 pytestmark = pytest.mark.slow
 
 #: Sessions that are ended at random moments, and commands in flight meanwhile.
-CUTS = 25
+CUTS = 10
 IN_FLIGHT = 8
 WAIT_S = 30
 
-_WRITER = "SELECT pid FROM bursa.leader"
-_IS_WAITING = "SELECT wait_event_type = %s AND wait_event LIKE %s FROM pg_stat_activity WHERE pid = (" + _WRITER + ")"
+_IS_WAITING = (
+    "SELECT wait_event_type = %s AND wait_event = %s FROM pg_stat_activity WHERE pid = (SELECT pid FROM bursa.leader)"
+)
 _END = "SELECT pg_terminate_backend(pid, 5000) FROM bursa.leader"
 
 
@@ -41,7 +43,7 @@ def count_once(dsn: str, command_ids: list[str], answers: list[Answer]) -> None:
         ).fetchone()
     assert sorted(name for name, _ in rows) == sorted(command_ids)
     assert all(isinstance(answer.result, Done) for answer in answers)
-    seqs = dict(rows)
+    seqs: dict[str, int] = dict(rows)
     assert [answer.seq for answer in answers] == [seqs[name] for name in command_ids]
     assert balance == (len(command_ids) * TOP_UP_MICROS,)
     report = verify(dsn)
@@ -86,6 +88,13 @@ def test_a_session_that_ends_between_copy_and_commit(database: Database) -> None
     count_once(database.dsn(), ["cut"], asyncio.run(run()))
 
 
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[EmbeddedPostgres]:
+    """Give a test a server whose settings it may change."""
+    with run_postgres() as server:
+        yield server
+
+
 @contextmanager
 def no_standby(server: EmbeddedPostgres) -> Iterator[None]:
     """Let every COMMIT wait for a replica that does not exist, after it is done on the server's own disk."""
@@ -97,8 +106,12 @@ def no_standby(server: EmbeddedPostgres) -> Iterator[None]:
         link.execute("SELECT pg_reload_conf()")
 
 
-@pytest.mark.parametrize("how", ["pg_terminate_backend", "pg_cancel_backend"])
-def test_a_session_that_ends_after_its_commit_was_sent(how: str) -> None:
+@pytest.mark.parametrize(
+    "how",
+    ["SELECT pg_terminate_backend(pid) FROM bursa.leader", "SELECT pg_cancel_backend(pid) FROM bursa.leader"],
+    ids=["the end", "a notice"],
+)
+def test_a_session_that_ends_after_its_commit_was_sent(own_server: EmbeddedPostgres, how: LiteralString) -> None:
     """The COMMIT is done but not confirmed: the session ends, or it says so only in a notice."""
 
     async def run(server: EmbeddedPostgres, database: Database) -> list[Answer]:
@@ -111,14 +124,14 @@ def test_a_session_that_ends_after_its_commit_was_sent(how: str) -> None:
                     # A COMMIT must be waiting that holds the command, not a sign of life of an idle leader.
                     waiting = asyncio.create_task(node.submit(top_up("cut", party_id), is_fresh=True))
                     await wait_for(link, "IPC", "SyncRep")
-                    await link.execute(f"SELECT {how}(pid) FROM bursa.leader")  # type: ignore[arg-type]
+                    await link.execute(how)
                     await asyncio.sleep(0.05)
                 answer = await waiting
             assert node.epoch > epoch
             return [answer]
 
-    with run_postgres() as server, make_database(server) as database:
-        answers = asyncio.run(run(server, database))
+    with make_database(own_server) as database:
+        answers = asyncio.run(run(own_server, database))
         count_once(database.dsn(), ["cut"], answers)
         assert answers[0].is_repeat
 

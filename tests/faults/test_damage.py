@@ -35,7 +35,7 @@ def fill(database: Database, snapshots: int) -> int:
             for number in range(snapshots):
                 await node.submit_many([top_up(f"{number}-{n}", party_id) for n in range(20)])
                 async with asyncio.timeout(WAIT_S):
-                    while count_snapshots(database, node.seq) == 0:
+                    while count_snapshots(database, node.seq) == 0:  # noqa: ASYNC110 - a test may poll
                         await asyncio.sleep(0.05)
             await node.submit_many([top_up(f"tail-{n}", party_id) for n in range(5)])
             return node.seq
@@ -69,7 +69,7 @@ def test_instead_of_a_damaged_snapshot_the_older_one_is_used(
             number for (number,) in connection.execute("SELECT seq FROM bursa.snapshots ORDER BY seq DESC LIMIT 2")
         )
         whole = load(connection)
-        assert connection.execute(f"UPDATE bursa.snapshots SET {damage} WHERE seq = %s", (newest,)).rowcount == 1  # type: ignore[arg-type]  # noqa: S608
+        assert connection.execute(f"UPDATE bursa.snapshots SET {damage} WHERE seq = %s", (newest,)).rowcount == 1  # noqa: S608
         # What stands before the older snapshot is not needed: proof that this one is where the replay begins.
         connection.execute("DELETE FROM bursa.command_log WHERE seq < %s", (older,))
         again = load(connection)
@@ -90,7 +90,7 @@ def find_file(server: EmbeddedPostgres, table: str) -> Path:
         connection.execute("CHECKPOINT")
         row = connection.execute("SELECT pg_relation_filepath(%s::regclass)", (table,)).fetchone()
     assert row is not None
-    return server.data_dir / "postgres" / row[0]
+    return server.data_dir / "postgres" / str(row[0])
 
 
 def test_a_flipped_page_of_the_log_is_refused(reachable_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_flipped_byte_in_a_row_of_the_log_is_refused(database: Database, colum
             await set_up(node)
             seq = node.seq // 2
             async with await psycopg.AsyncConnection.connect(database.dsn("superuser"), autocommit=True) as link:
-                await link.execute(f"UPDATE bursa.command_log {CHANGED.format(column)}", (seq,))  # type: ignore[arg-type]  # noqa: S608
+                await link.execute(f"UPDATE bursa.command_log {CHANGED.format(column)}", (seq,))
                 await link.execute("SELECT pg_terminate_backend(pid) FROM bursa.leader")
             async with asyncio.timeout(WAIT_S):
                 while "not sound" not in node.detail:  # noqa: ASYNC110 - a test may poll

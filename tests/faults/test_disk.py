@@ -1,6 +1,7 @@
 """A full disk under a running exchange: no answers, the reason in words, and all goes on when there is space again."""
 
 import asyncio
+import os
 import time
 from pathlib import Path
 
@@ -44,16 +45,14 @@ async def send(node: Node, party_id: int, name: str) -> Answer | None:
 
 
 async def use(server: EmbeddedPostgres, ballast: Path) -> tuple[list[str], set[str]]:
-    """Trade, fill the disk, trade, free it, trade; return the ids that were answered and what the node said meanwhile."""
+    """Trade, fill the disk, trade, free it, trade; return the ids that were answered and what the node said."""
     answered: list[str] = []
     said: set[str] = set()
-    node = Node(
-        server.dsn(), describe_fault=lambda: describe_fault(server.last_error, is_running=server.is_running)
-    )
+    node = Node(server.dsn(), describe_fault=lambda: describe_fault(server.last_error, is_running=server.is_running))
     await node.start()
     try:
         async with asyncio.timeout(WAIT_S):
-            while not node.is_leader:
+            while not node.is_leader:  # noqa: ASYNC110 - a test may poll
                 await asyncio.sleep(0.01)
         await set_up(node)
         with connect(server.dsn()) as connection:
@@ -76,7 +75,7 @@ async def use(server: EmbeddedPostgres, ballast: Path) -> tuple[list[str], set[s
             assert not (is_said and node.is_ready), "ready though nothing can be kept"
             await asyncio.sleep(0.01)
         assert trying.result() is None
-        ballast.unlink()
+        os.unlink(ballast)  # noqa: PTH108 - quick, though in the event loop
         async with asyncio.timeout(WAIT_S):
             while (answer := await send(node, party_id, missing)) is None:
                 said.add(node.detail)
@@ -98,7 +97,8 @@ def test_a_full_disk_answers_nothing_says_why_and_goes_on_when_freed(small_disk:
         assert any(FULL in text for text in said), said
         with connect(server.dsn()) as connection:
             rows = connection.execute(
-                "SELECT command_id FROM bursa.command_log WHERE command_id LIKE 'n-%' OR command_id = 'after' ORDER BY seq"
+                "SELECT command_id FROM bursa.command_log WHERE command_id LIKE 'n-%' OR command_id = 'after'"
+                " ORDER BY seq"
             ).fetchall()
         assert [name for (name,) in rows] == answered
         report = verify(server.dsn())

@@ -1,6 +1,8 @@
-"""The inbox under faults: requests that become visible late, clients that are killed, copies of a command sent twice."""
+"""The inbox under faults: requests that become visible late, clients that are killed, a command sent twice."""
 
 import asyncio
+import signal
+import time
 import uuid
 from pathlib import Path
 from random import Random
@@ -10,7 +12,7 @@ import psycopg
 import pytest
 
 from bursa.market import CreditTopUp
-from bursa.sequencer import Node
+from bursa.sequencer import Answer, Node
 from bursa.sequencer.inbox import ANSWER_LIMIT_S, STALE_ANSWERS_S
 from bursa.store import connect
 from tests.faults.crew import Crew, wait_until
@@ -27,6 +29,11 @@ OPEN_INSERTS = 15
 ROUNDS = 4
 WAIT_S = 30
 
+#: Ends the sessions of both sides of the inbox, which have no name, and leaves those of the nodes alone.
+END_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND usename = 'bursa_app' AND application_name = ''"
+)
 _pack = msgspec.msgpack.Encoder().encode
 INSERT = (
     "INSERT INTO bursa.inbox (client_id, command, is_fresh, created_at)"
@@ -103,12 +110,13 @@ def test_what_a_killed_client_left_is_carried_out_once_and_its_answers_are_remov
     with Crew(database.dsn(), tmp_path) as crew, connect(database.dsn("superuser"), autocommit=True) as connection:
         crew.hire("engine")
         web = crew.hire("web", "--web")
-        for _ in range(10):
-            crew.wait_progress()
-            web.kill()
-            if count_answers():  # the engine answered somebody who is gone
-                break
-            web.start()
+        crew.wait_progress()
+        while not count_answers():  # stopped first, so that the engine surely answers somebody who is gone
+            web.send(signal.SIGCONT)
+            crew.wait_progress(1)
+            web.send(signal.SIGSTOP)
+            time.sleep(0.2)
+        web.kill()
         crew.finish()
         crew.check()
         assert count_answers() > 0
@@ -116,6 +124,33 @@ def test_what_a_killed_client_left_is_carried_out_once_and_its_answers_are_remov
         connection.execute("UPDATE bursa.answers SET created_at = now() - interval '1 second' * %s", (STALE_ANSWERS_S,))
         crew.workers[0].start()
         wait_until("stale answers to be removed", lambda: count_answers() == 0)
+
+
+def test_a_client_whose_sessions_end_sends_again_at_once(database: Database) -> None:
+    """It need not wait until it gives its answer up: the same command with the same id is safe to send."""
+    open_market(database.dsn())
+    command_ids = [f"again-{number}" for number in range(5)]
+
+    async def run() -> list[Answer]:
+        party_id = find_counter(database)
+        answers = []
+        async with leading(database.dsn()) as leader:
+            web = Node(database.dsn(), may_lead=False)
+            await web.start()
+            try:
+                await web.submit(top_up("first", party_id))
+                async with await psycopg.AsyncConnection.connect(database.dsn("superuser"), autocommit=True) as link:
+                    for name in command_ids:
+                        await link.execute(END_OTHERS)
+                        async with asyncio.timeout(ANSWER_LIMIT_S - 1):
+                            answers.append(await web.submit(top_up(name, party_id)))
+            finally:
+                await web.stop()
+            assert leader.is_leader
+        return answers
+
+    answers = asyncio.run(run())
+    assert all(answer.seq > 0 for answer in answers)
 
 
 def test_the_copy_in_the_inbox_comes_first_and_a_request_that_nobody_waits_for_is_not_read(database: Database) -> None:

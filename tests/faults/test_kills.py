@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 ROUNDS: Final = int(os.environ.get("BURSA_TEST_KILL_ROUNDS", "10"))
 SEED: Final = int(os.environ.get("BURSA_TEST_KILL_SEED", "1"))
 #: The longest that a round lets the load run before it kills, in seconds.
-LOAD_S: Final = 0.6
+LOAD_S: Final = 0.5
 VICTIMS: Final = ("leader", "standby", "web", "postmaster", "everything")
 
 

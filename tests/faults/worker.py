@@ -31,7 +31,7 @@ from tests.faults.market import Mix
 
 #: Tasks that send, and the pause of each between an answer and its next command, in seconds.
 SENDERS: Final = 6
-PAUSE_S: Final = 0.01
+PAUSE_S: Final = 0.02
 #: Commands that a sender submits together, at most.
 TOGETHER_MAX: Final = 4
 #: Pause before a command is sent again, in seconds.
@@ -112,7 +112,6 @@ def main() -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)  # a harness that dies leaves no worker behind
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     logging.Formatter.converter = time.gmtime
-    import faulthandler; faulthandler.register(signal.SIGUSR1, all_threads=True)  # DBG
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("name")

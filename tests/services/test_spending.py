@@ -6,7 +6,7 @@ import pytest
 
 from bursa import services, wire
 from bursa.market import TimeInForce
-from bursa.services import Actor
+from bursa.services import Actor, spending
 from bursa.wire import Scope
 from tests.postgres import Database
 from tests.services.world import HOUR_NS, World, play
@@ -117,5 +117,81 @@ def test_more_of_a_bid_and_more_hours_of_a_rental_count_too(database: Database) 
         extended = await services.extend_rental(exchange, actor, rental, wire.ExtendRequest(1, "2.00"))
         assert extended.body.hours == 2
         assert await spent(world) == 10_000_000
+
+    play(database, scene)
+
+
+def test_items_of_a_batch_that_share_a_key_cost_what_the_dearest_may(database: Database) -> None:
+    """Only one of them is carried out, and the last one's cost says nothing about the first one's."""
+
+    async def scene(world: World) -> None:
+        actor = await capped(world)
+        dear = wire.BidRequest("h100-sxm", gpus=1, hours=100, limit_price="3.00")
+        items = [wire.BatchItem(bid=bid, idempotency_key="same") for bid in (dear, BID)]
+        reply = await services.place_many(world.exchange, actor, wire.BatchRequest(items))
+        assert [result.status for result in reply.body.results] == [403, 403]
+        # A repeat in the same batch gives nothing back of what the first of them cost.
+        items = [wire.BatchItem(bid=BID, idempotency_key="twice")] * 2
+        reply = await services.place_many(world.exchange, actor, wire.BatchRequest(items))
+        assert [result.status for result in reply.body.results] == [201, 201]
+        assert await spent(world) == 3_000_000
+
+    play(database, scene)
+
+
+def test_requests_that_share_a_key_do_not_lean_on_each_others_reservation(database: Database) -> None:
+    """A cheap bid that the market refuses may not hold the door open for a dear one under the same key."""
+
+    async def scene(world: World) -> None:
+        actor = await capped(world)
+        cheap = wire.BidRequest("h100-sxm", 1, 1, "0.01", time_in_force=TimeInForce.FOK)
+        dear = wire.BidRequest("h100-sxm", gpus=1, hours=100, limit_price="3.00")
+        for number in range(20):
+            results = await asyncio.gather(
+                *(
+                    services.place_bid(world.exchange, actor, bid, idempotency_key=f"shared-{number}")
+                    for bid in (cheap, dear, dear)
+                ),
+                return_exceptions=True,
+            )
+            assert not [result for result in results if isinstance(result, services.Reply)]
+        assert await spent(world) == 0
+        # The same bid at once: one is carried out, the others repeat it, and it counts once.
+        results = await asyncio.gather(
+            *(services.place_bid(world.exchange, actor, BID, idempotency_key="once") for _ in range(8)),
+            return_exceptions=True,
+        )
+        assert {type(result) for result in results} == {services.Reply}
+        assert await spent(world) == 3_000_000
+
+    play(database, scene)
+
+
+def test_what_a_lost_try_has_reserved_leaves_room_for_the_next(database: Database) -> None:
+    async def scene(world: World) -> None:
+        actor = await capped(world, "4")
+        # As a process leaves it that was killed between reservation and answer.
+        assert await spending.reserve(world.exchange, actor, [(f"{actor.party_id}:again", 3_000_000)]) is not None
+        reply = await services.place_bid(world.exchange, actor, BID, idempotency_key="again")
+        assert not reply.is_repeat
+        assert await spent(world) == 3_000_000
+
+    play(database, scene)
+
+
+def test_more_lots_are_not_paid_for_by_a_lower_limit(database: Database) -> None:
+    """Filled lots have cost the old limit already: a lower one makes none of that free again."""
+
+    async def scene(world: World) -> None:
+        actor = await capped(world)
+        bid = wire.BidRequest("h100-sxm", 1, 1, "3.00", lots=3)
+        await world.ask(await world.party("Gamma"), "3.00", gpus=2)
+        order = (await services.place_bid(world.exchange, actor, bid)).body
+        assert order.filled == 2
+        with pytest.raises(services.RefusedError) as over:
+            await services.amend_bid(world.exchange, actor, order.id, wire.BidAmendment("1.50", 6))
+        assert over.value.problem_code == "SPENDING_CAP_REACHED"
+        await services.amend_bid(world.exchange, actor, order.id, wire.BidAmendment("1.50", 3))
+        assert await spent(world) == 9_000_000
 
     play(database, scene)

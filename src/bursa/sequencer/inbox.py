@@ -156,9 +156,7 @@ class InboxClient:
             async with asyncio.timeout(ANSWER_LIMIT_S):
                 return list(await asyncio.gather(*handover.futures))
         except TimeoutError as error:
-            raise UnavailableError(
-                "answer", "none in time", "the same command again (same id): its outcome is in the log"
-            ) from error
+            raise UnavailableError("answer", "none in time", _SAME_AGAIN) from error
         finally:
             for number in handover.requests:
                 self._waiting.pop(number, None)
@@ -187,7 +185,13 @@ class InboxClient:
                 [_pack(command) for command, _, _ in pairs],
                 [is_fresh for _, is_fresh, _ in pairs],
             )
-            cursor = await connection.execute(_INSERT_SQL, parameters, prepare=True)
+            try:
+                cursor = await connection.execute(_INSERT_SQL, parameters, prepare=True)
+            except psycopg.Error:
+                for _, _, future in pairs:
+                    if not future.done():
+                        future.set_exception(UnavailableError("inbox", "cut off", _SAME_AGAIN))
+                raise
             numbers = sorted(number for (number,) in await cursor.fetchall())
             for number, (_, _, future) in zip(numbers, pairs, strict=True):
                 self._waiting[number] = future
@@ -229,6 +233,7 @@ _READ_SQL: Final = (
 )
 _EXPIRE_SQL: Final = "DELETE FROM bursa.inbox WHERE created_at < now() - make_interval(secs => %s)"
 _CLEAN_SQL: Final = "DELETE FROM bursa.answers WHERE created_at < now() - make_interval(secs => %s)"
+_SAME_AGAIN: Final = "the same command again (same id): its outcome is in the log"
 # ORDER BY gives the numbers of the identity column in the order of the commands.
 _INSERT_SQL: Final = (
     "INSERT INTO bursa.inbox (client_id, command, is_fresh)"

@@ -191,6 +191,9 @@ class Node:
             except (psycopg.Error, BursaError, OSError) as error:
                 _log.warning("starting over from the log: %s", error)
                 self.detail = self._explain(error, "the database cannot be reached")
+            except Exception:  # noqa: BLE001 - a bug of whatever kind must not look like readiness
+                _log.critical("a fault of the program; starting over from the log", exc_info=True)
+                self.detail = "the program failed: its log says where"
             position = None
             attempt = 0 if time.monotonic() - began > RETRY_PAUSES_S[-1] else attempt + 1
             await asyncio.sleep(RETRY_PAUSES_S[min(attempt, len(RETRY_PAUSES_S) - 1)])

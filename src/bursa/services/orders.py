@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from bursa.errors import QueueFullError
 from bursa.market import (
@@ -126,10 +126,20 @@ async def amend_bid(
         limit_micros=limit_micros,
         lots=request.lots,
     )
-    more = max(0, limit_micros * request.lots - row.price_micros * row.lots) * row.gpus * row.hours
-    spending = await caps.reserve(exchange, actor, [(command.command_id, more)])
+    spending = await caps.reserve(exchange, actor, [(command.command_id, _cost_of_more(row, limit_micros, request.lots))])
     answer = await submit_capped(exchange, command, spending, is_fresh=ids.is_fresh)
     return Reply(await load_order(exchange, actor, order_id), answer.is_repeat)
+
+
+def _cost_of_more(row: Any, limit_micros: int, lots: int) -> int:  # noqa: ANN401 - a row
+    """Return what a bid may cost beyond what was counted for it, once it has another limit and number of lots.
+
+    Lots that were filled have cost their limit and count no more; until the bid is amended, any others may be filled.
+    So a lower limit never pays for more lots: those are counted as a whole.
+    """
+    now = limit_micros * (lots - row.filled) - row.price_micros * (row.lots - row.filled)
+    later = limit_micros * (lots - row.lots)
+    return max(0, now, later) * int(row.gpus * row.hours)
 
 
 # ---- asks ----------------------------------------------------------------------------------------------

@@ -84,15 +84,17 @@ def refusal_of(result: Rejected, command: Command) -> RefusedError | NotFoundErr
     if field in _PATH_FIELDS and (code is Rejection.NOT_YOURS or code in _UNKNOWN):
         kind = _PATH_FIELDS[field]
         return NotFoundError(kind, show_id(kind, value) if isinstance(value, int) else str(value))
-    if code is Rejection.NOT_YOURS:
-        code = Rejection.UNKNOWN_HOST  # the one thing of others that a body can name
+    expected = result.expected
+    if code in {Rejection.NOT_YOURS, Rejection.UNKNOWN_HOST}:
+        # A host is the one thing of others that a body can name: one answer, whether it exists or not.
+        code, expected = Rejection.UNKNOWN_HOST, "the id of a host of yours"
     if field in _PATH_FIELDS:
         value = show_id(_PATH_FIELDS[field], value) if isinstance(value, int) else value
     shortfall = None
     if result.shortfall_micros:
         shortfall = show_amount(result.shortfall_micros, Currency(getattr(command, "currency", Currency.USD)))
     return RefusedError(
-        code.value, WIRE_FIELDS.get(field, field), _show_value(field, value), _translate(field, result.expected),
+        code.value, WIRE_FIELDS.get(field, field), _show_value(field, value), _translate(field, expected),
         shortfall=shortfall,
     )  # fmt: skip
 

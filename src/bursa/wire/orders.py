@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -15,19 +15,21 @@ from bursa.wire.values import Amount, Price
 
 Instrument = Annotated[str, Meta(min_length=1, max_length=64, pattern=r"^[a-z0-9][a-z0-9-]*$", examples=["h100-sxm"])]
 Hours = Annotated[int, Meta(ge=1, le=8_760)]
+#: Regions, and hosts to avoid, that a bid may name.
+NAMES_MAX: Final = 64
 Gpus = Annotated[int, Meta(ge=1, le=16)]
 
 
 class FilterSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a bid asks of a host. An empty field asks nothing; RAM, disk and vCPUs are per GPU."""
 
-    regions: list[Annotated[str, Meta(min_length=2, max_length=8)]] = []
+    regions: Annotated[list[Annotated[str, Meta(min_length=2, max_length=8)]], Meta(max_length=NAMES_MAX)] = []
     verified_only: bool = False
     reliability_min: Annotated[int, Meta(ge=0, le=1_000, description="per mille")] = 0
     ram_gib_min: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     disk_gib_min: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     vcpus_min: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
-    avoid_hosts: list[str] = []
+    avoid_hosts: Annotated[list[Annotated[str, Meta(max_length=22)]], Meta(max_length=NAMES_MAX)] = []
 
 
 class BidRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
