@@ -27,6 +27,19 @@ BODIES = [
     (BID % (b"1", b'"2","filters":{"regions":["E"]}'), "filters.regions[0]", "string of length >= 2", "E"),
     (BID % (b"1", b'"2","filters":{"color":1}'), "filters.color", "no such field", None),
     (BID % (b"1", b'"2","filters":[]'), "filters", "object", "a list of 0"),
+    # What costs time to look at is refused by its length, before anything looks at it.
+    (
+        BID % (b"1", b'"2","filters":{"avoid_hosts":[%s]}' % b",".join([b'"hst_1"'] * 65)),
+        "filters.avoid_hosts",
+        "array of length <= 64",
+        "a list of 65",
+    ),
+    (
+        BID % (b"1", b'"2","filters":{"regions":[%s]}' % b",".join([b'"EU"'] * 65)),
+        "filters.regions",
+        "array of length <= 64",
+        "a list of 65",
+    ),
     (b"{}", "instrument", "a value: the field is required", None),
     (b"[]", "body", "object", "a list of 0"),
     (b"7", "body", "object", "7"),

@@ -14,8 +14,8 @@ from typing import Final, Self
 from bursa.errors import UnavailableError
 from bursa.sequencer.records import Record
 
-#: Newest records that the feed itself keeps; older ones are in the log.
-RING_RECORDS_MAX: Final = 10_000
+#: Newest records that the feed itself keeps; older ones are in the log. Fewer than may wait for one subscriber.
+RING_RECORDS_MAX: Final = 4_000
 #: Records that may wait for one subscriber.
 SUBSCRIPTION_RECORDS_MAX: Final = 5_000
 

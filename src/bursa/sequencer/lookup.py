@@ -5,12 +5,15 @@ One thread with one session. Whoever asks puts together what may be asked togeth
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple
 
 import psycopg
+
+_log = logging.getLogger("bursa.sequencer.lookup")
 
 
 class Known(NamedTuple):
@@ -53,7 +56,8 @@ class Lookup:
     def _find(self, ids: list[str]) -> Found | None:
         try:
             rows = self._connection.execute(_FIND_SQL, (ids,), prepare=True, binary=True).fetchall()
-        except psycopg.Error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, nobody may wait for an answer that never comes
+            _log.warning("ids cannot be looked up: %s", error)
             return None  # for good: a session does not come back, and every later question is answered so too
         return {command_id: Known(*fields) for command_id, *fields in rows}
 

@@ -52,7 +52,7 @@ FAREWELL_COMMANDS: Final = 1_000
 #: What must find room on a disk that was full before somebody leads again, in bytes.
 TRY_BYTES: Final = 1 << 20
 #: The longest that a thread computes before another gets its turn, in seconds: the writer's must not wait long.
-SWITCH_S: Final = 0.0005
+SWITCH_S: Final = 0.00002
 
 _log = logging.getLogger("bursa.sequencer.node")
 Connection = psycopg.Connection[tuple[Any, ...]]
@@ -88,7 +88,6 @@ class Node:
         self._is_stopping = False
         self._is_disk_full = False
         self._task: asyncio.Task[None] | None = None
-        self._leads = asyncio.Event()
         self._threads = ThreadPoolExecutor(4, thread_name_prefix="bursa-node")
 
     # ---- what a process asks of it ---------------------------------------------------------------------
@@ -126,6 +125,8 @@ class Node:
         position = await loop.run_in_executor(self._threads, self._load)
         self.feed.start_at(position.seq, position.at_ns)
         self._digest = position.digest
+        if self._may_lead:  # one clock for the life of the process: one made later would follow a step made before
+            self._clock = self._make_clock(position.at_ns)
         if self._on_load is not None:
             self._on_load(position)
         self._task = loop.create_task(self._run(position), name="bursa-node")
@@ -235,8 +236,7 @@ class Node:
             if not fault.done():
                 fault.set_result(error)
 
-        if self._clock is None:  # one clock for the life of the process: a second one would follow a step
-            self._clock = self._make_clock(position.at_ns)
+        assert self._clock is not None, "start() makes the clock of a node that may lead"
         preparing = loop.run_in_executor(self._threads, self._prepare)
         try:
             recent, lookup_connection = await asyncio.shield(preparing)

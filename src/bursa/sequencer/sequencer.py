@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import OrderedDict, deque
@@ -251,8 +250,9 @@ class Sequencer:
             while self._fault is None and not self._is_finished():
                 if not self._work():
                     self._wakeup.clear()
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._wakeup.wait(), TICK_EVERY_S)
+                    alarm = self._loop.call_later(TICK_EVERY_S, self._wakeup.set)  # cheaper than wait_for
+                    await self._wakeup.wait()
+                    alarm.cancel()
                     self._renew()
                 else:
                     await asyncio.sleep(0)
