@@ -109,3 +109,16 @@ def test_a_reader_who_comes_late_is_told_so(database: Database) -> None:
         assert refused.value.problem_code == "EVENTS_TOO_OLD"
 
     play(database, scene)
+
+
+def test_a_place_that_the_log_has_not_reached_is_refused(database: Database) -> None:
+    """As after a restored backup, or with the id of another exchange: else the stream would stay silent for ever."""
+
+    async def scene(world: World) -> None:
+        anna = await world.funded()
+        newest = world.exchange.node.seq
+        with pytest.raises(services.RefusedError) as refused:
+            await anext(services.own_events(world.exchange, anna, after_seq=newest + 1))
+        assert (refused.value.problem_code, refused.value.field) == ("INVALID_FIELD", "Last-Event-ID")
+
+    play(database, scene)

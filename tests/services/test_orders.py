@@ -152,8 +152,8 @@ def test_an_ask_is_shown_amended_and_withdrawn(database: Database) -> None:
             await services.place_ask(exchange, other, wire.AskRequest([wire.Offer(host, 1)], "3"))
         with pytest.raises(services.RefusedError) as unknown:
             await services.place_ask(exchange, other, wire.AskRequest([wire.Offer("hst_999", 1)], "3"))
-        codes = [(error.value.problem_code, error.value.field) for error in (refused, unknown)]
-        assert codes == [("UNKNOWN_HOST", "offers.host")] * 2
+        told = [(error.value.problem_code, error.value.field, error.value.expected) for error in (refused, unknown)]
+        assert told == [("UNKNOWN_HOST", "offers.host", "the id of a host of yours")] * 2
 
     play(database, scene)
 

@@ -100,6 +100,18 @@ def test_pages_fit_together_whatever_happens_between_them(database: Database) ->
     play(database, scene)
 
 
+def test_a_page_of_a_statement_holds_a_thousand_lines(database: Database) -> None:
+    """As the API's document says; 1,001 are refused."""
+
+    async def scene(world: World) -> None:
+        anna = await world.funded()
+        assert len((await services.list_statement(world.exchange, anna, limit=1_000)).items) == 1
+        with pytest.raises(services.RefusedError, match="1 to 1000"):
+            await services.list_statement(world.exchange, anna, limit=1_001)
+
+    play(database, scene)
+
+
 def test_the_wallet_tells_what_burns_and_for_how_long(database: Database) -> None:
     async def scene(world: World) -> None:
         exchange = world.exchange

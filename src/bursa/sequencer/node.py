@@ -240,15 +240,16 @@ class Node:
         preparing = loop.run_in_executor(self._threads, self._prepare)
         try:
             recent, lookup_connection = await asyncio.shield(preparing)
+            writer = Writer(connection, self.epoch)
         except BaseException:
             connection.close()
-            if not preparing.done():
+            with contextlib.suppress(Exception):  # if that was the fault, it is raised below
                 (await preparing)[1].close()
             raise
         sequencer = Sequencer(
             position,
             epoch=self.epoch,
-            writer=Writer(connection, self.epoch),
+            writer=writer,
             lookup=Lookup(lookup_connection),
             feed=self.feed,
             clock=self._clock,

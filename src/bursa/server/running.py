@@ -11,6 +11,7 @@ requests are answered, what is in the queue is committed, PostgreSQL shuts down.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -28,6 +29,7 @@ from bursa.errors import ConfigError, UnavailableError
 from bursa.ops import logs
 from bursa.server.assembly import Parts, assemble
 from bursa.server.bootstrap import found_market, found_operator, found_parties
+from bursa.server.connection import Connection
 from bursa.server.database import Database, make_data_folder, open_database
 from bursa.server.listening import BACKLOG, listen, show_url
 from bursa.server.stopping import EXIT_CLEAN, EXIT_INTERRUPTED, Interrupted, Stopping, catch_signals
@@ -178,11 +180,13 @@ async def _answering(app: Starlette, settings: Settings, bound: socket.socket) -
     """Answer requests while the block lasts. At its end: close the door, end the streams, finish what is running."""
     config = uvicorn.Config(
         app,
-        http="httptools",
+        http=Connection,
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
+        # Its warnings are written by whoever sends nonsense, as often as they like.
+        log_level=logging.ERROR,
         server_header=False,
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),

@@ -23,11 +23,11 @@ CURSOR_CHARS_MAX: Final = 1_024
 _CHECKSUM_BYTES: Final = 6
 
 
-def check_limit(limit: int) -> int:
-    """Return the number of items of a page; RefusedError when it is not 1 to PAGE_ITEMS_MAX."""
-    if 1 <= limit <= PAGE_ITEMS_MAX:
+def check_limit(limit: int, most: int = PAGE_ITEMS_MAX) -> int:
+    """Return the number of items of a page; RefusedError when it is not 1 to ``most``."""
+    if 1 <= limit <= most:
         return limit
-    raise RefusedError("INVALID_FIELD", "limit", limit, f"1 to {PAGE_ITEMS_MAX}")
+    raise RefusedError("INVALID_FIELD", "limit", limit, f"1 to {most}")
 
 
 def write_cursor(kind: str, *values: object) -> str:

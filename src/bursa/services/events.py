@@ -94,6 +94,7 @@ _HostEvent = HostStateChanged | HostWentSilent | HostCameBack | HostRetired
 _READ_LOG: Final = """
     SELECT seq, at_ns, kind, outcome FROM bursa.command_log WHERE seq > %(seq)s ORDER BY seq LIMIT %(limit)s
 """
+_LAST_SEQ: Final = "SELECT COALESCE(max(seq), 0) AS seq FROM bursa.command_log"
 # What ended before ``seq`` is over: no event after it is about it.
 _OWN_RENTALS: Final = """
     SELECT rental_id FROM bursa.rentals WHERE buyer_id = %(party_id)s AND (state <> 'WIPED' OR seq > %(seq)s)
@@ -112,8 +113,8 @@ _decode_outcome = msgspec.msgpack.Decoder(Outcome).decode
 async def own_events(exchange: Exchange, actor: Actor, *, after_seq: int | None = None) -> AsyncIterator[OwnEvents]:
     """Yield what happens to the actor's party, one item a record of the log, in order and without a gap.
 
-    Starts after a place in the log, or now. Raises RefusedError (EVENTS_TOO_OLD) when that is too far back, and
-    SlowReaderError when the reader does not keep up.
+    Starts after a place in the log, or now. Raises RefusedError when that is too far back (EVENTS_TOO_OLD) or no place
+    in this log (INVALID_FIELD), and SlowReaderError when the reader does not keep up.
     """
     require(actor, Scope.READ)
     feed = exchange.feed
@@ -121,6 +122,12 @@ async def own_events(exchange: Exchange, actor: Actor, *, after_seq: int | None 
     if feed.seq - position > REPLAY_RECORDS_MAX:
         expected = f"at least {feed.seq - REPLAY_RECORDS_MAX}; read orders and rentals, then follow from now"
         raise RefusedError("EVENTS_TOO_OLD", "Last-Event-ID", after_seq, expected)
+    if position > feed.seq:
+        # Another process may be ahead of this feed, nobody of the log: its events would never come.
+        (last,) = await fetch_all(exchange.reader, _LAST_SEQ, {})
+        if position > last.seq:
+            expected = f"at most {last.seq}, the newest event of this exchange"
+            raise RefusedError("INVALID_FIELD", "Last-Event-ID", after_seq, expected)
     # The tables may be ahead of the feed, never behind: what they know more is what the events are about to say.
     follower = await _Follower.load(exchange, actor.party_id, position)
     while True:

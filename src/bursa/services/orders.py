@@ -126,7 +126,9 @@ async def amend_bid(
         limit_micros=limit_micros,
         lots=request.lots,
     )
-    spending = await caps.reserve(exchange, actor, [(command.command_id, _cost_of_more(row, limit_micros, request.lots))])
+    spending = await caps.reserve(
+        exchange, actor, [(command.command_id, _cost_of_more(row, limit_micros, request.lots))]
+    )
     answer = await submit_capped(exchange, command, spending, is_fresh=ids.is_fresh)
     return Reply(await load_order(exchange, actor, order_id), answer.is_repeat)
 
@@ -137,9 +139,10 @@ def _cost_of_more(row: Any, limit_micros: int, lots: int) -> int:  # noqa: ANN40
     Lots that were filled have cost their limit and count no more; until the bid is amended, any others may be filled.
     So a lower limit never pays for more lots: those are counted as a whole.
     """
-    now = limit_micros * (lots - row.filled) - row.price_micros * (row.lots - row.filled)
-    later = limit_micros * (lots - row.lots)
-    return max(0, now, later) * int(row.gpus * row.hours)
+    now: int = limit_micros * (lots - row.filled) - row.price_micros * (row.lots - row.filled)
+    later: int = limit_micros * (lots - row.lots)
+    gpu_hours: int = row.gpus * row.hours
+    return max(0, now, later) * gpu_hours
 
 
 # ---- asks ----------------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ from bursa.wire import (
 
 #: The provider whose payments cost nothing and are worth nothing.
 SANDBOX_PROVIDER: Final = "sandbox"
+#: Lines on a page of a statement.
+LINES_MAX: Final = 1_000
 #: Ledger accounts that a statement shows, and the column of ``balances`` that holds each one's balance.
 STATEMENT_ACCOUNTS: Final = {
     "wallet": "available_micros",
@@ -136,7 +138,7 @@ async def list_statement(
     carries it on, so that pages fit together whatever happens between them.
     """
     require(actor, Scope.READ)
-    limit = check_limit(limit)
+    limit = check_limit(limit, LINES_MAX)
     if account is not None and account not in STATEMENT_ACCOUNTS:
         raise RefusedError("INVALID_FIELD", "account", account, ", ".join(STATEMENT_ACCOUNTS))
     parameters: dict[str, Any] = {
