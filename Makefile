@@ -49,11 +49,11 @@ sim: $(VENV)/.dev ## Simulate a market and audit it: make sim SEED=1 COMMANDS=10
 
 .PHONY: test
 test: $(VENV)/.dev ## Run every test: make test ARGS='-k money'
-	@$(PY) -m pytest -n $(JOBS) $(ARGS)
+	@$(PY) -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 .PHONY: test-quick
 test-quick: $(VENV)/.dev ## Run the tests that take under a second each
-	@$(PY) -m pytest -n $(JOBS) -m 'not slow' $(ARGS)
+	@$(PY) -m pytest -n $(JOBS) --dist loadfile -m 'not slow' $(ARGS)
 
 .PHONY: check
 check: $(VENV)/.dev ## Lint, format check, types, imports between rooms, spelling, packaging data
@@ -136,7 +136,7 @@ clean: ## Remove all that make made, .venv included
 # A stamp is as new as the last install; a change of the pins or of pyproject.toml installs again.
 $(VENV)/.dev: pyproject.toml constraints.txt scripts/create-venv
 	@scripts/create-venv '$(PYTHON)'
-	@echo "installing the pinned packages into $(VENV) (about a minute the first time)"
+	@echo "installing the pinned packages into $(VENV) (a few minutes the first time)"
 	@$(PIP) -e '.[dev,docs]'
 	@touch $@
 

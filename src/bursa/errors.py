@@ -198,7 +198,7 @@ class MigrationError(StoreError):
 
 
 class DatabaseVersionError(StoreError):
-    """The PostgreSQL server is too old, or its settings may lose commits that it has confirmed."""
+    """The PostgreSQL server is too old, its database is not UTF8, or its settings may lose commits it has confirmed."""
 
     code: ClassVar[str] = "database_version"
 

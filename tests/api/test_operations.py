@@ -2,6 +2,7 @@
 
 import csv
 import io
+import logging
 import re
 from typing import Any
 
@@ -379,7 +380,8 @@ def test_health_and_readiness(stand: Stand) -> None:
     assert stand.call("GET", "/v1/ready").json()["status"] == "ready"
 
 
-def test_not_ready_is_told_with_the_reason(stand: Stand) -> None:
+def test_not_ready_is_told_with_the_reason_and_no_warning(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "bursa.api")
     node = stand.exchange.node
     node.detail = "the disk of the database is full"
     try:
@@ -390,6 +392,8 @@ def test_not_ready_is_told_with_the_reason(stand: Stand) -> None:
     problem = assert_problem(answer, 503, "NOT_READY")
     assert problem["detail"] == "the disk of the database is full"
     assert answer.headers["retry-after"] == "1"
+    levels = [record.levelname for record in caplog.records if getattr(record, "code", "") == "NOT_READY"]
+    assert levels == ["DEBUG"]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("BURSA_URL", "BURSA_KEY", "FORCE_COLOR", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "config.toml").touch()
     monkeypatch.setenv("BURSA_CONFIG", str(tmp_path / "config.toml"))
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")

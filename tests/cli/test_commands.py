@@ -249,7 +249,7 @@ def test_login_remembers_and_logout_forgets(
 def test_a_wrong_key_is_not_remembered(run: Run, served: Served, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("bursa_1_wrong\n"))
     assert run("login", "--url", served.url).code == 3
-    assert not (home / "config.toml").exists()
+    assert (home / "config.toml").read_text() == ""
 
 
 def test_flags_win_over_environment_over_project_over_user(
@@ -331,7 +331,9 @@ def test_rates_are_imported_once(run: Run, served: Served, home: Path, log_in: C
 @pytest.mark.slow
 def test_a_watched_market_is_json_lines(served: Served, home: Path) -> None:
     line = [sys.executable, "-m", "bursa.cli", "market", "show", INSTRUMENT, "--watch", "--json", "--url", served.url]
-    process = subprocess.Popen(line, stdout=subprocess.PIPE, env={"BURSA_CONFIG": str(home / "c"), "PATH": "/bin"})
+    process = subprocess.Popen(
+        line, stdout=subprocess.PIPE, env={"BURSA_CONFIG": str(home / "config.toml"), "PATH": "/bin"}
+    )
     assert process.stdout is not None
     first = msgspec.json.decode(process.stdout.readline(), type=StreamSnapshot)
     process.send_signal(2)

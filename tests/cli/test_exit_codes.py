@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import msgspec
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from bursa.cli import exits, main
 from bursa.cli.exits import Exit
@@ -32,6 +34,7 @@ from bursa.market import RentalState, TimeInForce
 from bursa.wire import BidRequest
 from tests.api.stand import INSTRUMENT
 from tests.cli.conftest import Run
+from tests.postgres import Database
 from tests.sdk.served import Served
 
 GOLDEN = json.loads((Path(__file__).parent.parent / "golden" / "problems.json").read_text())
@@ -128,6 +131,17 @@ def test_4_not_found(run: Run, line: list[str]) -> None:
     assert run(*line).code == 4
 
 
+def test_4_a_key_for_a_party_that_is_not_there(run: Run, database: Database) -> None:
+    """Made on the database itself, where no API answers."""
+    parts = conninfo_to_dict(database.dsn("superuser"))
+    host = quote(str(parts["host"]), safe="")
+    url = f"postgresql://{parts['user']}@/{parts['dbname']}?host={host}&port={parts['port']}"
+    said = run("admin", "key", "create", "--party", "pty_999", "--database-url", url)
+    assert (said.code, said.out) == (4, "")
+    assert said.err.startswith("error: No such party: pty_999\n")
+    assert run("admin", "key", "create", "--database-url", url).code == 2, "no exchange was ever started there"
+
+
 @pytest.mark.usefixtures("renter")
 def test_5_not_enough_funds(run: Run) -> None:
     said = run("bid", INSTRUMENT, "--hours", "700", "--price", "1.00")
@@ -209,7 +223,12 @@ def test_130_interrupted_says_that_the_rental_goes_on(served: Served, home: Path
     with served.client(party) as client:
         buy = BidRequest(instrument=INSTRUMENT, gpus=1, hours=1, limit_price="2.00", time_in_force=TimeInForce.IOC)
         rental = client.place_bid(buy).fills[0].rental
-        environment = {**os.environ, "BURSA_URL": served.url, "BURSA_KEY": party.key, "BURSA_CONFIG": str(home / "c")}
+        environment = {
+            **os.environ,
+            "BURSA_URL": served.url,
+            "BURSA_KEY": party.key,
+            "BURSA_CONFIG": str(home / "config.toml"),
+        }
         process = subprocess.Popen(
             [*BURSA, "rentals", "watch", rental],
             env=environment,
@@ -229,7 +248,7 @@ def test_130_interrupted_says_that_the_rental_goes_on(served: Served, home: Path
 
 
 def test_a_reader_that_has_seen_enough_is_no_fault(served: Served, home: Path) -> None:
-    environment = {**os.environ, "BURSA_URL": served.url, "BURSA_CONFIG": str(home / "c")}
+    environment = {**os.environ, "BURSA_URL": served.url, "BURSA_CONFIG": str(home / "config.toml")}
     line = f"{sys.executable} -m bursa.cli gpus list --json | head -c 1"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"{", b"")

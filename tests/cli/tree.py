@@ -34,8 +34,8 @@ def describe() -> str:
     lines = [
         "# The terminal",
         "",
-        "`bursa` has a verb for everything that the HTTP API can do, and gives the same numbers. This page is written",
-        "from the commands themselves by `python -m tests.cli.tree`; `bursa COMMAND --help` says the same.",
+        "`bursa` has a verb for what the HTTP API can do, but for listing a host, with the same numbers. This page is",
+        "written from the commands themselves by `python -m tests.cli.tree`; `bursa COMMAND --help` says the same.",
         "",
         "- `--json` prints what the API answers; streams come as JSON Lines. `--csv` prints tables as CSV.",
         "- What is said to people beside it goes to stderr.",

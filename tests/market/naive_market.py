@@ -77,6 +77,8 @@ class NaiveMarket:
         if not self.all.in_band(command.instrument, command.limit_micros, is_bid=True):
             return "PRICE_OUT_OF_BAND"
         expires = command.expires_at_ns or self.all.now_ns + self.all.rules.bid_days_max * DAY_NS
+        if not immediate and expires < book.opens_ns:
+            return "EXPIRES_TOO_EARLY"
         bid = Bid(
             order_id=new_id,
             party_id=command.party_id,
@@ -117,6 +119,9 @@ class NaiveMarket:
             return f"BOOK_{book.state}"
         if not self.all.in_band(book.instrument, command.price_micros, is_bid=False):
             return "PRICE_OUT_OF_BAND"
+        until = command.until_ns or self.all.now_ns + self.all.rules.ask_days_max * DAY_NS
+        if until < book.opens_ns:
+            return "EXPIRES_TOO_EARLY"
         ask = Ask(
             order_id=new_id,
             party_id=command.party_id,
@@ -126,7 +131,7 @@ class NaiveMarket:
             min_gpus=command.min_gpus,
             min_hours=command.min_hours,
             max_hours=command.max_hours,
-            until_ns=command.until_ns or self.all.now_ns + self.all.rules.ask_days_max * DAY_NS,
+            until_ns=until,
             stamp=self.all.next_stamp(),
         )
         self.all.asks.append(ask)

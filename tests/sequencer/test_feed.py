@@ -76,3 +76,17 @@ def test_old_records_are_the_logs_to_give() -> None:
             feed.subscribe(after_seq=5)
 
     asyncio.run(subscribe())
+
+
+def test_a_listener_that_fails_does_not_silence_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    feed = Feed()
+    heard: list[int] = []
+
+    def fail(_: object) -> None:
+        raise ValueError("broken")
+
+    feed.listen(fail)
+    feed.listen(lambda batch: heard.append(batch[-1].seq))
+    feed.publish(records(1, 2))
+    assert heard == [2]
+    assert "a listener failed at seq 2" in caplog.text

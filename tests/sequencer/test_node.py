@@ -203,6 +203,7 @@ def test_a_node_that_may_not_lead_hands_over_through_the_inbox(database: Databas
             await other.start()
             assert loaded == [1]
             await until(lambda: other.is_ready)
+            assert other.epoch == leader.epoch > 0
             answers = await asyncio.gather(*(other.submit(top_up(f"t{number}")) for number in range(50)))
             assert sorted(one.seq for one in answers) == list(range(2, 52))
             ordered = await other.submit_many([party(f"q{number}") for number in range(20)])
@@ -214,6 +215,24 @@ def test_a_node_that_may_not_lead_hands_over_through_the_inbox(database: Databas
         with connect(database.dsn("app")) as connection:
             left = "SELECT (SELECT count(*) FROM bursa.inbox), (SELECT count(*) FROM bursa.answers)"
             assert connection.execute(left).fetchone() == (0, 0)
+
+    run(scenario())
+
+
+def test_a_follower_knows_the_epoch_of_a_leader_that_wrote_nothing(database: Database) -> None:
+    async def scenario() -> None:
+        early = Node(database.dsn(), may_lead=False)
+        await early.start()
+        assert early.epoch == 0
+        async with leading(database.dsn()) as leader:
+            await until(lambda: early.epoch == leader.epoch)
+            assert leader.epoch > 0
+            late = Node(database.dsn(), may_lead=False)
+            await late.start()
+            assert late.epoch == leader.epoch
+            await late.stop()
+        await early.stop()
+        assert early.seq == 0
 
     run(scenario())
 

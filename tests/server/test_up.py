@@ -49,6 +49,28 @@ def test_what_was_bought_is_there_after_kill_9_and_secrets_are_shown_once(reacha
         assert json.loads(line)["level"] in {"info", "warning"}, line
 
 
+def test_a_folder_without_its_key_files_gets_new_keys(reachable_path: Path) -> None:
+    """As after `bursa admin restore`, which brings back the database alone."""
+    with running(reachable_path) as first:
+        old = {who: first.key(who) for who in ("renter", "operator")}
+        assert first.stop() == 0
+    for who in old:
+        (first.data / f"{who}.toml").unlink()
+    with running(reachable_path) as second:
+        assert "had no key files: new keys were made" in second.printed
+        for who, header in old.items():
+            assert second.key(who) != header
+            assert second.printed.count(second.key(who)["Authorization"].removeprefix("Bearer ")) == 1
+            assert stat.S_IMODE((second.data / f"{who}.toml").stat().st_mode) == 0o600
+            assert second.http.get("/v1/wallet", headers=header).status_code == 200, "the old key still works"
+        assert [balance["available"] for balance in second.get("/v1/wallet")["balances"]] == ["200.00"]
+        assert len(second.get("/v1/admin/parties", "operator")["items"]) == 5
+        assert second.stop() == 0
+    with running(reachable_path) as third:
+        assert "new keys" not in third.printed
+        assert f"admin key create --data {third.data}" in third.printed
+
+
 def test_a_first_start_that_was_cut_off_is_finished_by_the_next(reachable_path: Path) -> None:
     """It is killed while it founds the market; nothing is missing afterwards, and nothing is there twice."""
     with Server(reachable_path) as cut:

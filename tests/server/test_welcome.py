@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bursa.config import Settings
@@ -31,8 +32,25 @@ def test_new_keys_are_shown_and_old_ones_are_not() -> None:
     assert text.count("bursa_1_o") == text.count("bursa_2_r") == 1
     assert "shown this once" in text
     text = write_welcome(SETTINGS, "http://127.0.0.1:8000", OLD, view_of())
-    assert "admin key create" in text
+    assert "admin key create --data /d\n" in text
     assert "bursa_1" not in text
+    text = write_welcome(msgspec.structs.replace(SETTINGS, database_url="postgresql://h/b"), "http://x", OLD, view_of())
+    assert "admin key create\n" in text
+
+
+def test_keys_made_for_files_that_are_missing_are_said_to_be_new() -> None:
+    renewed = FirstStart(
+        Credentials("pty_1", Path("/d/operator.toml"), "bursa_1_n", is_renewed=True),
+        Credentials("pty_2", Path("/d/renter.toml"), "bursa_2_n", is_renewed=True),
+    )
+    text = write_welcome(SETTINGS, "http://127.0.0.1:8000", renewed, view_of())
+    assert text.count("bursa_1_n") == text.count("bursa_2_n") == 1
+    assert "had no key files: new keys were made" in text
+    assert "shown this once" in text
+    assert "play money" not in text, "what was spent stays spent"
+    text = write_welcome(SETTINGS, "http://x", FirstStart(OLD.operator, renewed.renter), view_of())
+    assert "had no renter.toml: new keys were made" in text
+    assert "new keys" not in write_welcome(SETTINGS, "http://x", NEW, view_of())
 
 
 def test_a_path_with_a_space_is_quoted_for_the_shell() -> None:

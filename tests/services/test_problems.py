@@ -47,6 +47,14 @@ def test_each_error_has_its_problem(error: errors.BursaError, status: int, code:
     assert problem_of(twin, trace_id="t") == problem
 
 
+def test_what_is_unavailable_is_told_with_why_and_what_is_expected() -> None:
+    why = "no process leads: start one with the role sequencer or all"
+    problem = problem_of(errors.UnavailableError("exchange", why, "an exchange that is ready"))
+    assert problem.detail == f"exchange: {why}; expected an exchange that is ready."
+    assert problem_of(errors.QueueFullError("queue", 0, "room")).detail == "queue: 0; expected room."
+    assert problem_of(errors.UnavailableError("exchange", "", "one")).detail == "exchange: expected one."
+
+
 def test_every_rejection_has_a_problem_of_its_own() -> None:
     # NOT_YOURS is told as what is not there.
     assert {code.value for code in Rejection} - set(PROBLEMS) == {"NOT_YOURS"}

@@ -6,6 +6,7 @@ from bursa import services, wire
 from bursa.market import EntryKind
 from bursa.money import Currency
 from bursa.services import Actor
+from bursa.services.cursors import write_cursor
 from bursa.wire import Amount, Scope, parse_micros
 from tests.postgres import Database
 from tests.services.world import World, play
@@ -108,6 +109,22 @@ def test_a_page_of_a_statement_holds_a_thousand_lines(database: Database) -> Non
         assert len((await services.list_statement(world.exchange, anna, limit=1_000)).items) == 1
         with pytest.raises(services.RefusedError, match="1 to 1000"):
             await services.list_statement(world.exchange, anna, limit=1_001)
+
+    play(database, scene)
+
+
+@pytest.mark.parametrize("micros", [-(2**63), -(2**62) - 1, 2**62 + 1, 2**64 - 1])
+def test_a_cursor_made_by_hand_holds_no_balance_that_there_cannot_be(database: Database, micros: int) -> None:
+    """The checksum of a cursor is no secret; a balance at the end of the integers was a fault of the next page."""
+
+    async def scene(world: World) -> None:
+        anna = await world.party()
+        for _ in range(2):
+            await services.top_up(world.exchange, anna, wire.TopUpRequest("10", Currency.USD))
+        cursor = write_cursor("statement", 2**62, 0, {"wallet USD": micros})
+        with pytest.raises(services.RefusedError) as refused:
+            await services.list_statement(world.exchange, anna, limit=1, cursor=cursor)
+        assert refused.value.problem_code == "INVALID_CURSOR"
 
     play(database, scene)
 

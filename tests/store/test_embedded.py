@@ -217,6 +217,14 @@ def test_programs_that_the_server_cannot_reach_are_copied(
         assert str(reachable_path / "data" / "programs-18") in Path(f"/proc/{server.pid}/cmdline").read_text()
 
 
+def test_a_client_that_was_killed_is_no_error_of_the_server(server: EmbeddedPostgres, made: Path) -> None:
+    link = connect(server.dsn("superuser"), autocommit=True)
+    link.pgconn.send_query(b"SELECT repeat('x', 1000) FROM generate_series(1, 100000)")
+    link.close()  # while the server still sends
+    wait_until(lambda: "connection to client lost" in (made / "postgres.log").read_text())
+    assert server.last_error == ""
+
+
 # ── Killed, and back ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 

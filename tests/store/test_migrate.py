@@ -129,6 +129,19 @@ def test_a_server_that_may_lose_commits_is_refused_unless_allowed(postgres: Embe
         assert migrate(database.dsn("migrator"), allow_unsafe=True) == ()
 
 
+def test_a_database_of_another_encoding_is_refused_though_unsafe_ones_are_allowed(postgres: EmbeddedPostgres) -> None:
+    with connect(postgres.dsn("superuser", "postgres"), autocommit=True) as link:
+        link.execute("CREATE DATABASE plain TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C' OWNER bursa_migrator")
+    try:
+        with pytest.raises(DatabaseVersionError, match="database plain: got 'SQL_ASCII', expected UTF8"):
+            migrate(postgres.dsn("migrator", "plain"), allow_unsafe=True)
+        with connect(postgres.dsn("migrator", "plain")) as link:
+            assert link.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'bursa'").fetchall() == []
+    finally:
+        with connect(postgres.dsn("superuser", "postgres"), autocommit=True) as link:
+            link.execute("DROP DATABASE plain WITH (FORCE)")
+
+
 def test_a_session_cut_off_while_it_migrates_is_unavailable(postgres: EmbeddedPostgres, files: Path) -> None:
     (files / f"{LAST + 1:04}_more.sql").write_text("SELECT pg_terminate_backend(pg_backend_pid())")
     with make_database(postgres) as database:

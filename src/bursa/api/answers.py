@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -21,6 +22,8 @@ Send = Callable[[Message], Awaitable[None]]
 _METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"})
 _SERVER_FAULT: Final = 500
 _UNAUTHORIZED: Final = 401
+#: What whoever asks for readiness expects while the exchange starts or recovers: no news for the log.
+_NOT_READY: Final = "NOT_READY"
 _NOSNIFF: Final = (b"x-content-type-options", b"nosniff")
 
 encode: Final = msgspec.json.Encoder().encode
@@ -119,7 +122,8 @@ class Answerer:
         method = request.scope["method"]
         if problem.status >= _SERVER_FAULT:
             extra = {"route": self._route, "method": method, "code": problem.code, "error": str(error)}
-            _log.warning("A request was answered with a fault", extra=extra)
+            level = logging.DEBUG if problem.code == _NOT_READY else logging.WARNING
+            _log.log(level, "A request was answered with a fault", extra=extra)
         if request.is_started:
             return  # A stream that broke: its head is gone, so all that is left is to cut it off.
         if problem.status == _UNAUTHORIZED:

@@ -33,7 +33,7 @@ def login(*, view: View = VIEW, reach: Reach = REACH) -> None:
 
     user = UserConfig.load({"url": reach.url})
     key = reach.key or ("" if reach.explain else _read_key(user.url))
-    session = Session(Reach(url=user.url, key=key or None, explain=reach.explain))
+    session = Session(Reach(url=user.url, key=key or None, explain=reach.explain), is_login=True)
     identity = session.ask(parties.whoami())
     path = UserConfig(session.url, key).write()
     render.show(identity, view, [screens.identity(identity)])
@@ -76,8 +76,10 @@ def whoami(*, view: View = VIEW, reach: Reach = REACH) -> None:
 def show(*, view: TableView = TABLE_VIEW, reach: Reach = REACH) -> None:
     """Show every setting, its value and where it comes from: flag, environment, project file, user file, default."""
     from bursa.cli import render
+    from bursa.cli.session import require_user_file
     from bursa.config import Origin, resolve
 
+    require_user_file()
     origins = resolve({"url": reach.url, "key": reach.key}).origins
     if view.json:
         render.write_json(origins)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bursa.cli.commands import new_app
 from bursa.cli.exits import Exit
-from bursa.cli.options import CONSENT, PLACE, REACH, REPEAT, VIEW, Consent, Place, Reach, Repeat, View
+from bursa.cli.options import CONSENT, PLACE, REACH, REPEAT, VIEW, Consent, Place, Reach, Repeat, View, Whole
 
 if TYPE_CHECKING:
     from bursa.config import Settings
@@ -40,7 +40,7 @@ def instrument(
     gpu: str,
     /,
     *,
-    reference_price: str = "0",
+    reference_price: str,
     repeat: Repeat = REPEAT,
     view: View = VIEW,
     reach: Reach = REACH,
@@ -52,7 +52,7 @@ def instrument(
     gpu
         Name of the GPU, like h100-sxm.
     reference_price
-        Price from which the band is measured until there are trades, in US$ per GPU-hour excluding tax.
+        Price from which the band is measured until there are trades, in US$ per GPU-hour excluding tax; 0 clears it.
     """
     from bursa.cli.terms import read_price
     from bursa.sdk import admin
@@ -132,7 +132,7 @@ def resume(gpu: str, /, *, repeat: Repeat = REPEAT, view: View = VIEW, reach: Re
 
 
 @app.command(name="import-rates")
-def import_rates(source: str, /, *, days: int = 90, view: View = VIEW, reach: Reach = REACH) -> None:
+def import_rates(source: str, /, *, days: Whole = 90, view: View = VIEW, reach: Reach = REACH) -> None:
     """Hand in the ECB's reference rates; wallets in EUR and GBP need one of the last days.
 
     Parameters

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from bursa.cli.commands import new_app
+from bursa.cli.exits import Exit, Finished
 from bursa.cli.options import (
     CONSENT,
     PAGE_VIEW,
@@ -76,7 +77,7 @@ def register(
     scheme
         Where the VAT is declared: DOM, OSS, OSS-NU, UK; AE (reverse charge) and OUT (outside) carry 0 percent.
     vat
-        VAT on its purchases, in percent.
+        VAT on its purchases, in percent: 0 to 99.9999.
     """
     from bursa.cli import render, screens
     from bursa.cli.session import Session
@@ -115,7 +116,7 @@ def tax(
     country
         Country of its purchases for tax, like DE.
     vat
-        VAT on its purchases, in percent.
+        VAT on its purchases, in percent: 0 to 99.9999.
     scheme
         Where the VAT is declared: DOM, OSS, OSS-NU, UK; AE (reverse charge) and OUT (outside) carry 0 percent.
     evidence
@@ -230,13 +231,22 @@ def create(
     """
     from bursa import server
     from bursa.cli import render
+    from bursa.cli.session import say
     from bursa.config import load
+    from bursa.errors import InputError
     from bursa.wire import Scope, parse_id
 
     number = None if party is None else parse_id("party", party, "--party")
     scopes = frozenset(Scope(word) for word in scope) or None
     settings = load({"data": place.data, "database_url": place.database_url})
-    render.show_secret(server.create_key(settings, party=number, name=name, scopes=scopes), view)
+    try:
+        made = server.create_key(settings, party=number, name=name, scopes=scopes)
+    except InputError as fault:
+        if party is None or fault.field != "party":
+            raise
+        say(f"error: No such party: {party}", "next: bursa admin party list")
+        raise Finished(Exit.NOT_FOUND) from None
+    render.show_secret(made, view)
 
 
 @host_app.command
@@ -358,13 +368,14 @@ def end_rental(
 
 
 def _tax(country: str, scheme: str, vat: str, evidence: str = "", rule_version: str = "") -> TaxRequest:
+    from bursa.cli.terms import read_percent
     from bursa.market import VatScheme
     from bursa.wire import TaxRequest
 
     return TaxRequest(
         country=country.upper(),
         scheme=VatScheme(scheme),
-        vat_percent=vat,
+        vat_percent=read_percent(vat, "--vat"),
         evidence=evidence,
         rule_version=rule_version,
     )

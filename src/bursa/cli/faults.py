@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
+from decimal import ROUND_CEILING, Decimal
 from typing import Final
 
-from cyclopts import CycloptsError
+from cyclopts import CycloptsError, MissingArgumentError, UnusedCliTokensError
 
 from bursa.cli.exits import Exit
 from bursa.errors import (
@@ -22,6 +24,10 @@ from bursa.errors import (
 
 #: Most faulty fields that one line names.
 FIELDS_MAX: Final = 3
+#: Least top-up that exchanges take, in the currency of the wallet.
+TOP_UP_MIN: Final = Decimal("5.00")
+_CENT: Final = Decimal("0.01")
+_NO_KEY: Final = 401
 _SERVER_FAULT: Final = 500
 #: What answers mean, where the status alone does not tell it.
 _CODES: Final = {
@@ -52,7 +58,7 @@ _NEXT: Final = {
     "UNKNOWN_INSTRUMENT": "see the names: bursa gpus list",
     "BOOK_CLOSED": "see which books are open: bursa market status",
     "BOOK_HALTED": "see until when: bursa market status",
-    "NOTHING_TO_FILL": "see the offers: bursa market show GPU; or wait for one with: bursa bid",
+    "NOTHING_TO_FILL": "see what is on sale: bursa gpus list --on-sale",
     "PRICE_OUT_OF_BAND": "see today's prices: bursa market status",
     "EXISTS_WITH_DIFFERENT_FIELDS": "this idempotency key was used for another request: take a new one",
     "TOO_MANY_OPEN_ORDERS": "cancel some: bursa orders list --state open",
@@ -61,14 +67,14 @@ _NEXT: Final = {
 }
 
 
-def judge(fault: BursaError) -> tuple[Exit, list[str]]:
-    """Return the exit code of a fault and the lines to say."""
+def judge(fault: BursaError, line: Sequence[str] = ()) -> tuple[Exit, list[str]]:
+    """Return the exit code of a fault and the lines to say; ``line`` is the command line that led to it."""
     match fault:
         case ApiError():
             code = _CODES.get(fault.problem_code) or _STATUSES.get(fault.status)
             if code is None:
                 code = Exit.AWAY if fault.status >= _SERVER_FAULT else Exit.USAGE
-            return code, _api_lines(fault)
+            return code, _api_lines(fault, line)
         case NetworkError():
             hint = "next: start one with: bursa up; or name another with --url or BURSA_URL"
             return Exit.AWAY, [f"error: {fault}", hint] if "Connect" in str(fault.value) else [f"error: {fault}"]
@@ -86,34 +92,63 @@ def judge(fault: BursaError) -> tuple[Exit, list[str]]:
 
 def usage_lines(fault: CycloptsError) -> list[str]:
     """Return what to say about a command line that cannot be understood."""
-    words = " ".join(str(fault).split())
+    match fault:
+        case UnusedCliTokensError():
+            words = f"nothing more is expected here: {shlex.join(fault.unused_tokens or ())}"
+        case MissingArgumentError() if fault.argument is not None and fault.argument.token_count()[0] == 1:
+            name = fault.keyword or fault.argument.name
+            words = f"{name} needs a value" if fault.keyword or fault.argument.tokens else f"{name} is required"
+        case _:
+            words = " ".join(str(fault).split())
     command = " ".join(["bursa", *(fault.command_chain or ())])
     return [f"error: {words}", f"next: {command} --help"]
 
 
-def _api_lines(fault: ApiError) -> list[str]:
-    said = ": ".join(part for part in (fault.title, fault.detail) if part) or f"the exchange answered {fault.status}"
-    fields = [_field(error) for error in fault.errors[:FIELDS_MAX]]
-    # The detail of a refusal often is the one field's sentence; it is not said twice.
-    told = "; ".join(field for field in fields if field not in said)
-    lines = [f"error: {' '.join(said.split())}{f' ({told})' if told else ''} [{fault.problem_code}]"]
-    if step := _next_step(fault):
+def _api_lines(fault: ApiError, line: Sequence[str]) -> list[str]:
+    """Return title, then each wrong field with its value and what would be right; the detail only where none is."""
+    told = "; ".join(_field(error) for error in fault.errors[:FIELDS_MAX])
+    if fault.problem_code == "INSUFFICIENT_FUNDS" and fault.shortfall:
+        told = f"{_lacking(fault.shortfall)} {fault.shortfall.get('currency')} more are needed"
+    said = ": ".join(part for part in (fault.title, told or fault.detail) if part)
+    said = " ".join(said.split()) or f"the exchange answered {fault.status}"
+    near = "".join(f"; did you mean {name}?" for name in getattr(fault, "__notes__", ()))
+    lines = [f"error: {said}{near} [{fault.problem_code}]"]
+    if step := _next_step(fault, line):
         lines.append(f"next: {step}")
     return lines
 
 
 def _field(error: Mapping[str, object]) -> str:
-    value = f", got {error['value']}" if error.get("value") is not None else ""
-    return f"{error.get('field')}: expected {error.get('expected')}{value}"
+    expected = str(error.get("expected"))
+    value = f"got {error['value']}, " if error.get("value") is not None else ""
+    if expected.endswith(("a GPU of yours", "an instrument of yours")):
+        return f"GPU: {value}expected the name of a GPU in the catalog"
+    return f"{error.get('field')}: {value}expected {expected}"
 
 
-def _next_step(fault: ApiError) -> str:
-    if fault.problem_code == "INSUFFICIENT_FUNDS":
-        lacking = fault.shortfall or {}
-        amount, currency = lacking.get("amount", "AMOUNT"), lacking.get("currency", "USD")
-        return f"add funds: bursa wallet top-up {amount} --currency {currency}"
+def _lacking(shortfall: Mapping[str, object]) -> str:
+    """Return what is missing, rounded up to whole cents: less would not do."""
+    return str(Decimal(str(shortfall.get("amount"))).quantize(_CENT, ROUND_CEILING))
+
+
+def _next_step(fault: ApiError, line: Sequence[str]) -> str:
+    if fault.problem_code == "INSUFFICIENT_FUNDS" and fault.shortfall:
+        amount = max(Decimal(_lacking(fault.shortfall)), TOP_UP_MIN)
+        return f"add funds: bursa wallet top-up {amount} --currency {fault.shortfall.get('currency', 'USD')}"
     if fault.retry_after_s:
         return f"try again in {fault.retry_after_s:g} s"
     if fault.status >= _SERVER_FAULT and fault.trace_id:
         return f"tell the operator this trace id: {fault.trace_id}"
+    if line[:1] == ("login",) and fault.status == _NO_KEY:
+        return "check that the key is whole and of this exchange; it was not kept"
+    if fault.problem_code == "NOTHING_TO_FILL" and len(line) > 1 and not line[1].startswith("-"):
+        return f"see the offers: bursa market show {shlex.quote(line[1])}{_waiting(line)}"
     return _NEXT.get(fault.problem_code, "")
+
+
+def _waiting(line: Sequence[str]) -> str:
+    """Return the purchase as a bid that waits, where its flags are those of a bid and none is a secret."""
+    if any(word.startswith(("--key", "--max-cost", "--idempotency-key")) for word in line) or line[0] != "buy":
+        return ""
+    words = ["bid", *(word.replace("--max-price", "--price", 1) for word in line[1:])]
+    return f"; or wait for one: bursa {shlex.join(words)}"

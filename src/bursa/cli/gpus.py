@@ -10,14 +10,27 @@ app = new_app("gpus", "GPUs of the catalog with their best live price.")
 
 
 @app.command(name="list")
-def list_(*, view: TableView = TABLE_VIEW, reach: Reach = REACH) -> None:
-    """List GPUs, each with the best live offer for one GPU and one hour."""
+def list_(*, on_sale: bool = False, view: TableView = TABLE_VIEW, reach: Reach = REACH) -> None:
+    """List GPUs, each with the best live offer for one GPU and one hour.
+
+    Parameters
+    ----------
+    on_sale
+        Only those that somebody offers now.
+    """
+    import msgspec
+
     from bursa.cli import render, screens
     from bursa.cli.session import Session
     from bursa.sdk import market
 
     page = Session(reach, is_public=True).ask(market.list_gpus())
-    render.show_list(page, view, screens.gpus(page.items), "The catalog is empty.")
+    empty = "The catalog is empty."
+    if on_sale:
+        offered = [gpu for gpu in page.items if gpu.ticker is not None and gpu.ticker.best_ask is not None]
+        page = msgspec.structs.replace(page, items=offered)
+        empty = "Nothing is on sale now. All: bursa gpus list"
+    render.show_list(page, view, screens.gpus(page.items), empty)
 
 
 @app.command

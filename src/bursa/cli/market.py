@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bursa.cli.commands import new_app
-from bursa.cli.options import PAGE_VIEW, REACH, TABLE_VIEW, VIEW, PageView, Reach, TableView, View
+from bursa.cli.options import PAGE_VIEW, REACH, TABLE_VIEW, VIEW, PageView, Reach, TableView, View, Whole
 
 if TYPE_CHECKING:
     from bursa.cli.session import Session
@@ -20,7 +20,7 @@ app = new_app("market", "Books, trades, state of the market.")
 
 
 @app.command
-def show(gpu: str, /, *, levels: int = 10, watch: bool = False, view: View = VIEW, reach: Reach = REACH) -> None:
+def show(gpu: str, /, *, levels: Whole = 10, watch: bool = False, view: View = VIEW, reach: Reach = REACH) -> None:
     """Show the book of a GPU: bids and asks by price, in US$ per GPU-hour excluding tax.
 
     Parameters
@@ -42,11 +42,11 @@ def show(gpu: str, /, *, levels: int = 10, watch: bool = False, view: View = VIE
         _watch(session, gpu, levels, view)
         return
     book = session.ask(market.show_book(gpu, levels=levels))
-    empty = f"{book.instrument}: {book.state}, no orders.\nBe the first: bursa bid {gpu} --hours 1 --price PRICE"
+    empty = f"{book.instrument}: {book.state}, no orders.\nBe the first: bursa bid {gpu} --hours 1 --price 1.00"
     render.show(book, view, [screens.book(book)], empty)
 
 
-def _watch(session: Session, gpu: str, levels: int, view: View) -> None:
+def _watch(session: Session, gpu: str, levels: Whole, view: View) -> None:
     """Follow a book: JSON Lines, a picture that changes in place, or a line a change where there is no terminal."""
     import msgspec
     from rich.live import Live

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
+from bursa.errors import InputError
+
+if TYPE_CHECKING:
+    from cyclopts import Token
+
 PAGE_LIMIT: Final = 50
+#: Most digits of a whole number on the command line.
+DIGITS_MAX: Final = 9
+
+
+def read_whole(kind: object, tokens: Sequence[Token]) -> int:
+    """Return a whole number from its digits; InputError naming the flag for anything else. It is never rounded."""
+    del kind
+    token = tokens[0]
+    text = token.value
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+        raise InputError(token.keyword or "number", text, f"a whole number like 2, of at most {DIGITS_MAX} digits")
+    return int(text)
+
+
+#: Whole numbers as flags take them.
+Whole = Annotated[int, Parameter(converter=read_whole)]
+MaybeWhole = Annotated[int | None, Parameter(converter=read_whole)]
 
 
 @Parameter(name="*")
@@ -46,7 +69,7 @@ class TableView(View):
 class PageView(TableView):
     """How a list that may be long is shown."""
 
-    limit: int = PAGE_LIMIT
+    limit: Whole = PAGE_LIMIT
     "Most rows to ask for."
     cursor: str | None = None
     "Start at this place, as an earlier page named it."
@@ -79,13 +102,13 @@ class Filters:
     "Country (DE) or group (EU) of the host; may be given several times."
     verified: bool = False
     "Only hosts that the operator has verified."
-    reliability_min: int = 0
+    reliability_min: Whole = 0
     "Least reliability, in per mille of promised hours delivered."
-    ram_gib: int = 0
+    ram_gib: Whole = 0
     "Least RAM per GPU, in GiB."
-    disk_gib: int = 0
+    disk_gib: Whole = 0
     "Least disk per GPU, in GiB."
-    vcpus: int = 0
+    vcpus: Whole = 0
     "Least vCPUs per GPU."
     avoid_host: tuple[str, ...] = ()
     "Host not to rent from; may be given several times."

@@ -46,7 +46,9 @@ def list_(
         cursor=view.cursor,
     )
     page = Session(reach).ask(call)
-    empty = "No orders. Rent: bursa buy h100-sxm --hours 1 --max-price PRICE"
+    empty = "No orders. Rent: bursa buy h100-sxm --hours 1 --max-price 3.50"
+    if any((side, state, gpu, view.cursor)):
+        empty = "No orders match. All: bursa orders list"
     render.show_list(page, view, screens.orders(page.items), empty)
 
 

@@ -22,6 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bursa.cli.options import TableView, View
+from bursa.cli.program import as_called
 from bursa.cli.session import say
 from bursa.errors import InputError
 from bursa.wire import Amount, Done, NewKey
@@ -51,7 +52,7 @@ def show(answer: msgspec.Struct, view: View, grids: Iterable[Grid], empty: str =
         return
     grids = list(grids)
     if not any(grid.rows for grid in grids):
-        sys.stdout.write(f"{empty}\n")
+        sys.stdout.write(f"{as_called(empty)}\n")
         return
     for number, grid in enumerate(grid for grid in grids if grid.rows):
         if number:
@@ -183,7 +184,7 @@ def show_done(done: Done, view: View, text: str) -> None:
 
 def write_text(line: str) -> None:
     """Print a line of a stream, and let readers see it now."""
-    sys.stdout.write(f"{clean(line)}\n")
+    sys.stdout.write(f"{as_called(clean(line))}\n")
     sys.stdout.flush()
 
 

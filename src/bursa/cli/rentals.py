@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from bursa.cli.commands import new_app
 from bursa.cli.exits import Exit
-from bursa.cli.options import CONSENT, PAGE_VIEW, REACH, REPEAT, VIEW, Consent, PageView, Reach, Repeat, View
+from bursa.cli.options import CONSENT, PAGE_VIEW, REACH, REPEAT, VIEW, Consent, PageView, Reach, Repeat, View, Whole
 
 if TYPE_CHECKING:
     from bursa.cli.session import Session
@@ -44,7 +44,9 @@ def list_(
     limit = require_limit(view.limit, RENTALS_MAX)
     call = rentals.list_rentals(role=roles.get(role), state=state, limit=limit, cursor=view.cursor)
     page = Session(reach).ask(call)
-    empty = "No rentals. Rent: bursa buy h100-sxm --hours 1 --max-price PRICE"
+    empty = "No rentals. Rent: bursa buy h100-sxm --hours 1 --max-price 3.50"
+    if any((role, state, view.cursor)):
+        empty = "No rentals match. All: bursa rentals list"
     render.show_list(page, view, screens.rentals(page.items), empty)
 
 
@@ -82,9 +84,9 @@ def watch(rental: str, /, *, view: View = VIEW, reach: Reach = REACH) -> int:
     session = Session(reach)
     item = session.ask(rentals.show_rental(rental))
     try:
-        if not view.json:
-            render.print_grid(screens.rental_facts(item))
         if item.state not in _OVER:
+            if not view.json:
+                render.print_grid(screens.rental_facts(item))
             _follow(session, item, view)
     except KeyboardInterrupt:
         say(f"Interrupted. {rental} goes on; to end it: bursa rentals stop {rental}")
@@ -119,7 +121,7 @@ def extend(
     rental: str,
     /,
     *,
-    hours: int,
+    hours: Whole,
     max_price: str,
     consent: Consent = CONSENT,
     repeat: Repeat = REPEAT,
@@ -156,7 +158,7 @@ def auto_extend(
     rental: str,
     /,
     *,
-    hours: int,
+    hours: Whole,
     max_price: str = "0",
     cap: str = "0",
     repeat: Repeat = REPEAT,

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from typing import Literal
 
+from bursa.cli.options import MaybeWhole
+
 
 def up(
     *,
     data: str | None = None,
-    port: int | None = None,
+    port: MaybeWhole = None,
     host: str | None = None,
     no_demo: bool = False,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
@@ -40,7 +42,7 @@ def serve(
     *,
     role: Literal["all", "web", "sequencer"] | None = None,
     data: str | None = None,
-    port: int | None = None,
+    port: MaybeWhole = None,
     host: str | None = None,
     database_url: str | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,

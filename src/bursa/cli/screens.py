@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from bursa.cli.render import Grid, demo, show_value
-from bursa.market import Side
+from bursa.market import EndReason, RentalState, Side
 from bursa.wire import (
     BookView,
     Gpu,
@@ -28,6 +29,14 @@ from bursa.wire import (
     Ticker,
     Wallet,
 )
+
+#: Why a rental ended, short enough for a list.
+_REASONS: Final = {
+    EndReason.STOPPED_BY_RENTER: "stopped",
+    EndReason.FUNDS: "no funds",
+    EndReason.HOST_RECLAIMED: "reclaimed",
+    EndReason.START_FAILED: "no start",
+}
 
 
 def gpus(items: Iterable[Gpu]) -> Grid:
@@ -70,9 +79,9 @@ def ticker_facts(ticker: Ticker) -> list[tuple[str, object]]:
         ("Best bid", ticker.best_bid),
         ("Last price", ticker.last_price),
         ("Reference", ticker.reference_price),
-        ("On sale", f"{ticker.gpus_on_sale} GPUs"),
-        ("Wanted", f"{ticker.gpus_wanted} GPUs"),
-        ("Volume 24 h", f"{ticker.volume_gpu_hours} GPU-hours"),
+        ("On sale", count(ticker.gpus_on_sale, "GPU")),
+        ("Wanted", count(ticker.gpus_wanted, "GPU")),
+        ("Volume 24 h", count(ticker.volume_gpu_hours, "GPU-hour")),
         ("As of", ticker.at),
     ]
 
@@ -162,25 +171,27 @@ def orders(items: Iterable[Order]) -> Grid:
 
 def order_facts(order: Order) -> Grid:
     """Show one order, a fact a line."""
-    unit = "lots" if order.side is Side.BUY else "GPUs"
+    unit = "lot" if order.side is Side.BUY else "GPU"
     facts: list[tuple[str, object]] = [
         ("Side", order.side),
         ("Instrument", order.instrument),
         ("State", order.state),
         ("Price", f"{order.price} US$ per GPU-hour, excluding tax"),
-        ("Filled", f"{order.filled} of {order.quantity} {unit}"),
-        ("Open", f"{order.leaves} {unit}"),
-        ("Canceled", f"{order.canceled} {unit}"),
+        ("Filled", f"{order.filled} of {count(order.quantity, unit)}"),
+        ("Open", count(order.leaves, unit)),
+        ("Canceled", count(order.canceled, unit)),
     ]
     if order.side is Side.BUY:
         facts += [
-            ("Each lot", f"{order.gpus} GPUs on one host for {order.hours} h"),
+            ("Each lot", f"{count(order.gpus, 'GPU')} on one host for {order.hours} h"),
             ("In force", order.time_in_force),
             ("Held", order.held),
         ]
     else:
         facts += [("Hours", f"{order.min_hours} to {order.max_hours}"), ("Price lock", f"{order.price_lock_hours} h")]
-    facts += [("Placed", order.placed_at), ("Expires", order.expires_at), ("Closed", order.closed_at)]
+    facts.append(("Placed", order.placed_at))
+    # A closed order waits for nothing; that it expired is its end.
+    facts.append(("Closed", order.closed_at) if order.closed_at is not None else ("Expires", order.expires_at))
     return Grid(("!" + order.id, ""), facts)
 
 
@@ -196,7 +207,7 @@ def quote(item: Quote, lots: int) -> Grid:
     return Grid(
         ("!Quote", ""),
         [
-            ("Fills now", f"{item.fillable_lots} of {lots} lots"),
+            ("Fills now", f"{item.fillable_lots} of {count(lots, 'lot')}"),
             ("Best price", best),
             ("Cost expected", f"{show_value(item.expected)}, tax included"),
             ("Held at most", f"{show_value(item.hold)}, of it {item.tax_percent} % tax: {show_value(item.tax)}"),
@@ -215,20 +226,42 @@ def rentals(items: Iterable[RentalView]) -> Grid:
             f"{rental.gpus} × {rental.instrument}",
             f"{rental.charged_hours}/{rental.hours}",
             rental.cost,
-            rental_state(rental),
-            rental.ends_at or rental.ended_at,
+            _state_short(rental),
+            _end_short(rental),
             demo(rental.is_demo),
         )
         for rental in items
     ]
-    return Grid(("!Rental", "!Role", "GPUs", ">Hours", ">Cost", "State", "!Ends", ""), rows)
+    return Grid(("!Rental", "!Role", "GPUs", ">Hours", ">Cost", "!State", "!Ends", ""), rows)
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number of things: 1 lot, 2 lots."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def rental_state(rental: RentalView) -> str:
     """Return the state of a rental in words: with its doubt, or why it ended."""
     if rental.is_in_doubt:
         return f"{rental.state} (host silent)"
-    return f"{rental.state} ({rental.reason.replace('_', ' ')})" if rental.reason else str(rental.state)
+    reason = rental.reason.replace("_", " ") if rental.reason else ""
+    if rental.state is RentalState.WIPED:
+        return f"ENDED ({', '.join(word for word in (reason, 'the workspace is gone') if word)})"
+    return f"{rental.state} ({reason})" if reason else str(rental.state)
+
+
+def _state_short(rental: RentalView) -> str:
+    if rental.is_in_doubt:
+        return "silent"
+    if rental.reason:
+        return _REASONS.get(rental.reason, rental.reason.replace("_", " "))
+    return "ENDED" if rental.state is RentalState.WIPED else str(rental.state)
+
+
+def _end_short(rental: RentalView) -> str:
+    """Return when a rental ended, else when it will, without the year."""
+    at = rental.ended_at or rental.ends_at
+    return show_value(None) if at is None else f"{at:%m-%d %H:%M}Z"
 
 
 def rental_facts(rental: RentalView) -> Grid:
@@ -244,8 +277,7 @@ def rental_facts(rental: RentalView) -> Grid:
         ("Opened", rental.opened_at),
         ("Starts by", rental.start_by),
         ("Started", rental.started_at),
-        ("Ends", rental.ends_at),
-        ("Ended", rental.ended_at),
+        ("Ends", rental.ends_at) if rental.ended_at is None else ("Ended", rental.ended_at),
         ("Order", rental.order),
     ]
     return Grid(("!" + rental.id, ""), facts)

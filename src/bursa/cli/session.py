@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import sys
 from typing import Final, TypeVar
 
 from bursa.cli.exits import Exit, Finished
 from bursa.cli.options import Consent, Reach
-from bursa.config import UserConfig
-from bursa.errors import InputError
-from bursa.sdk import Call, Client, Retries, to_curl
+from bursa.cli.program import as_called
+from bursa.config import UserConfig, user_path
+from bursa.errors import ApiError, BursaError, ConfigError, InputError
+from bursa.sdk import Call, Client, Retries, market, to_curl
 from bursa.sdk.call import check_url
 
 T = TypeVar("T")
@@ -21,7 +24,9 @@ ATTEMPTS_MAX: Final = 4
 class Session:
     """The exchange and key that flags, environment and files name, and what is asked of it."""
 
-    def __init__(self, reach: Reach, *, is_public: bool = False) -> None:
+    def __init__(self, reach: Reach, *, is_public: bool = False, is_login: bool = False) -> None:
+        if not is_login:
+            require_user_file()
         user = UserConfig.load({"url": reach.url, "key": reach.key})
         check_url(user.url)
         self.url = user.url
@@ -39,7 +44,12 @@ class Session:
             self.explain(call)
             raise Finished(Exit.OK)
         with self.connect() as client:
-            return client.send(call)
+            try:
+                return client.send(call)
+            except ApiError as fault:
+                for near in _near_gpus(client, fault):
+                    fault.add_note(near)
+                raise
 
     def connect(self) -> Client:
         """Return a client to walk pages or follow a stream with; close it after."""
@@ -50,6 +60,33 @@ class Session:
         remark = f"# {remark}\n" if remark else ""
         has_key = self.has_key or not self.is_public
         sys.stdout.write(f"{remark}{to_curl(call, self.url, has_key=has_key)}\n")
+
+
+def require_user_file() -> None:
+    """Raise ConfigError when BURSA_CONFIG names a file that is not there: whom it should name is not guessed."""
+    path = user_path()
+    if os.environ.get("BURSA_CONFIG") and not path.exists():
+        raise ConfigError(f"BURSA_CONFIG={path}", "no file", "a file that exists; bursa login writes it")
+
+
+def _near_gpus(client: Client, fault: ApiError) -> list[str]:
+    """Return the name in the catalog that is nearest to one that is not, if there is a near one."""
+    if fault.problem_code not in {"UNKNOWN_INSTRUMENT", "NOT_FOUND"} or not fault.errors:
+        return []
+    asked = str(fault.errors[0].get("value") or "").lower()
+    if not asked or (
+        fault.problem_code == "NOT_FOUND"
+        and not str(fault.errors[0].get("expected")).endswith(("a GPU of yours", "an instrument of yours"))
+    ):
+        return []
+    try:
+        gpus = client.send(market.list_gpus()).items
+    except BursaError:
+        return []
+    # Those with a book come first.
+    slugs = [gpu.slug for gpu in sorted(gpus, key=lambda gpu: gpu.ticker is None)]
+    begun = [slug for slug in slugs if slug.startswith(asked)]
+    return (begun or difflib.get_close_matches(asked, slugs, n=1))[:1]
 
 
 def confirm(question: str, consent: Consent) -> None:
@@ -72,7 +109,7 @@ def say(*lines: str) -> None:
     """Tell people something beside the output, on stderr."""
     sys.stdout.flush()
     for line in lines:
-        sys.stderr.write(f"{line}\n")
+        sys.stderr.write(f"{as_called(line)}\n")
     sys.stderr.flush()
 
 

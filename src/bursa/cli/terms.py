@@ -15,6 +15,7 @@ from bursa.wire import Amount, FilterSet, KeyRequest, Scope, parse_micros, show_
 #: Smallest step of a price, in micro-US$ (the market's own tick, unless its operator set another).
 TICK_MICROS: Final = 1_000
 _SPAN: Final = re.compile(r"\+?([1-9][0-9]{0,4})(m|h|d)")
+_PERCENT: Final = re.compile(r"[0-9]{1,2}(\.[0-9]{1,4})?")
 _UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
@@ -41,14 +42,31 @@ def read_time(text: str, flag: str, now: datetime | None = None) -> datetime:
     return at.astimezone(UTC)
 
 
-def read_day(text: str | None, flag: str) -> datetime | None:
-    """Return the start of a UTC day from YYYY-MM-DD, or a time as `read_time` takes it; None for None."""
+def read_past(text: str | None, flag: str, now: datetime | None = None) -> datetime | None:
+    """Return the start of a UTC day from YYYY-MM-DD, a time from RFC 3339 text, or that of a span ago; None for None.
+
+    InputError naming the flag when it is none of them.
+    """
     if text is None:
         return None
+    if match := _SPAN.fullmatch(text):
+        return ((now or datetime.now(UTC)) - int(match[1]) * _UNITS[match[2]]).replace(microsecond=0)
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
     except ValueError:
+        pass
+    try:
         return read_time(text, flag)
+    except InputError:
+        expected = "a UTC day like 2026-12-01, a time like 2026-12-01T12:00Z, or a span back from now like 90m, 6h, 2d"
+        raise InputError(flag, text, expected) from None
+
+
+def read_percent(text: str, flag: str) -> str:
+    """Return a VAT rate in the API's form; InputError naming the flag when it is none."""
+    if not _PERCENT.fullmatch(text):
+        raise InputError(flag, text, "a percentage from 0 to 99.9999")
+    return text
 
 
 def build_filters(filters: Filters) -> FilterSet:

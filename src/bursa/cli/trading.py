@@ -7,7 +7,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from bursa.cli.exits import Exit, Finished
-from bursa.cli.options import CONSENT, FILTERS, REACH, REPEAT, VIEW, Consent, Filters, Reach, Repeat, View
+from bursa.cli.options import (
+    CONSENT,
+    FILTERS,
+    REACH,
+    REPEAT,
+    VIEW,
+    Consent,
+    Filters,
+    MaybeWhole,
+    Reach,
+    Repeat,
+    View,
+    Whole,
+)
 from bursa.errors import InputError
 
 if TYPE_CHECKING:
@@ -28,9 +41,9 @@ def buy(
     gpu: str,
     /,
     *,
-    hours: int,
-    gpus: int = 1,
-    lots: int = 1,
+    hours: Whole,
+    gpus: Whole = 1,
+    lots: Whole = 1,
     max_price: str | None = None,
     max_cost: str | None = None,
     currency: str = "USD",
@@ -94,10 +107,10 @@ def bid(
     gpu: str,
     /,
     *,
-    hours: int,
+    hours: Whole,
     price: str,
-    gpus: int = 1,
-    lots: int = 1,
+    gpus: Whole = 1,
+    lots: Whole = 1,
     until: str | None = None,
     currency: str = "USD",
     dry_run: bool = False,
@@ -155,11 +168,11 @@ def ask(
     /,
     *,
     price: str,
-    gpus: int | None = None,
-    min_gpus: int = 1,
-    min_hours: int = 1,
-    max_hours: int = 720,
-    price_lock_hours: int = 24,
+    gpus: MaybeWhole = None,
+    min_gpus: Whole = 1,
+    min_hours: Whole = 1,
+    max_hours: Whole = 720,
+    price_lock_hours: Whole = 24,
     until: str | None = None,
     repeat: Repeat = REPEAT,
     view: View = VIEW,
@@ -241,7 +254,10 @@ def _seek_limit(session: Session, request: BidRequest, max_cost: str, max_price:
     offers = session.ask(market.show_book(request.instrument, levels=BOOK_LEVELS)).asks
     reference = session.ask(market.show_ticker(request.instrument)).reference_price
     if not offers:
-        say(f"Not filled: no offers of {request.instrument}.", f"next: wait for one: bursa bid {request.instrument}")
+        shape = f"--hours {request.hours} --gpus {request.gpus} --lots {request.lots}"
+        price = max_price or (reference if reference and parse_micros(reference, "reference") else None)
+        step = f"wait for one: bursa bid {request.instrument} {shape} --price {price}" if price else ""
+        say(f"Not filled: no offers of {request.instrument}.", f"next: {step or 'bursa gpus list --on-sale'}")
         raise Finished(Exit.NEGATIVE)
     bounds = [parse_micros(offers[-1].price, "ask")]
     if max_price is not None:

@@ -82,20 +82,20 @@ def statement(
     account
         Only this ledger account.
     since
-        From this time on: a UTC day like 2026-12-01, or a time like 2026-12-01T12:00Z.
+        From this time on: a UTC day like 2026-12-01, a time like 2026-12-01T12:00Z, or a span ago like 2h or 7d.
     until
-        Up to this time.
+        Up to this time, given as for --since.
     every
         All pages: with --csv the whole statement, with --json one line a posting.
     """
     from bursa.cli import render, screens
     from bursa.cli.session import Session, require_limit
-    from bursa.cli.terms import read_currency, read_day
+    from bursa.cli.terms import read_currency, read_past
     from bursa.sdk import wallet
     from bursa.wire import StatementLine
 
     chosen = None if currency is None else read_currency(currency)
-    start, end = read_day(since, "--since"), read_day(until, "--until")
+    start, end = read_past(since, "--since"), read_past(until, "--until")
     session = Session(reach)
     call = wallet.list_statement(
         currency=chosen,
@@ -105,7 +105,10 @@ def statement(
         limit=require_limit(view.limit, LINES_MAX),
         cursor=view.cursor,
     )
+    is_filtered = any((currency, account, since, until, view.cursor))
     empty = "Nothing yet. Add funds: bursa wallet top-up 25 --currency USD"
+    if is_filtered:
+        empty = "No lines match. All: bursa wallet statement"
     if not every or session.is_explaining:
         page = session.ask(call)
         render.show_list(page, view, screens.statement(page.items), empty)

@@ -7,6 +7,7 @@ at their own pace from a queue with a bound, and are dropped when they fall behi
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Self
@@ -18,6 +19,9 @@ from bursa.sequencer.records import Record
 RING_RECORDS_MAX: Final = 4_000
 #: Records that may wait for one subscriber.
 SUBSCRIPTION_RECORDS_MAX: Final = 5_000
+
+
+_log = logging.getLogger("bursa.sequencer.feed")
 
 
 class SlowReaderError(UnavailableError):
@@ -51,7 +55,12 @@ class Feed:
         self.at_ns = records[-1].at_ns
         self._ring.extend(records)
         for listener in self._listeners:
-            listener(records)
+            try:
+                listener(records)
+            except Exception:  # noqa: BLE001 - a bug of whatever kind must not keep an answer from its caller
+                _log.critical(
+                    "a listener failed at seq %d; what it shows is not to be trusted", self.seq, exc_info=True
+                )
         for subscription in tuple(self._subscriptions):
             subscription.put(records)
 

@@ -284,6 +284,7 @@ class Node:
 
     def _load(self) -> Position:
         with self._connect() as connection:
+            self.epoch, _ = _look_at_leader(connection)
             return load(connection)
 
     def _publish_missed(self, until_seq: int, loop: asyncio.AbstractEventLoop) -> None:
@@ -315,7 +316,9 @@ class Node:
                     looked = time.monotonic()
                     if self._may_lead:
                         _replace_silent_leader(connection)
-                    self._say_following(loop, is_led=_is_led(connection))
+                    epoch, is_led = _look_at_leader(connection)
+                    self.epoch = max(self.epoch, epoch)
+                    self._say_following(loop, is_led=is_led)
                 for _ in connection.notifies(timeout=FOLLOW_POLL_S, stop_after=1):
                     pass
         except BaseException:
@@ -333,7 +336,7 @@ class Node:
                 check_row(row, digest)
                 apply_row(engine, row)
             seq, at_ns, digest = row.seq, row.at_ns, row.digest
-            self.epoch = row.epoch
+            self.epoch = max(self.epoch, row.epoch)  # the leader's row may be ahead of the log
             records.append(record_of(row))
         self._digest = digest
         if records:
@@ -420,10 +423,11 @@ def _next_epoch(connection: Connection) -> int:
     return int(row[0])
 
 
-def _is_led(connection: Connection) -> bool:
-    """Return whether a leader gave a sign of life lately."""
+def _look_at_leader(connection: Connection) -> tuple[int, bool]:
+    """Return the epoch, and whether its leader gave a sign of life lately."""
     row = connection.execute(_LED_SQL, (LEADER_SILENT_S,)).fetchone()
-    return row is not None and row[0] is True
+    assert row is not None, "the leader's row is there from the first migration on"
+    return int(row[0]), row[1] is True
 
 
 def _replace_silent_leader(connection: Connection) -> None:
@@ -438,7 +442,7 @@ _TRY_SQL: Final = "INSERT INTO bursa.answers (request_id, client_id, answer) VAL
 _EPOCH_SQL: Final = (
     "UPDATE bursa.leader SET epoch = epoch + 1, holder = %s, pid = pg_backend_pid(), renewed_at = now() RETURNING epoch"
 )
-_LED_SQL: Final = "SELECT pid <> 0 AND renewed_at >= now() - make_interval(secs => %s) FROM bursa.leader"
+_LED_SQL: Final = "SELECT epoch, pid <> 0 AND renewed_at >= now() - make_interval(secs => %s) FROM bursa.leader"
 _SILENT_SQL: Final = (
     "SELECT l.pid, pg_terminate_backend(l.pid) FROM pg_locks AS l, bursa.leader AS o"
     " WHERE o.renewed_at < now() - make_interval(secs => %s) AND l.locktype = 'advisory' AND l.granted"

@@ -1,10 +1,11 @@
 """What a new exchange starts with: the operator's party, the catalog's instruments with open books, a renter to try it.
 
 Every step is a command with an id of its own, so that a start that was cut off is finished by the next one and nothing
-is done twice. Keys are no commands: each is made once, when its party has none, and cannot be shown again.
+is done twice. Keys are no commands: each is made when its party has none, and cannot be shown again. A folder without a
+party's file, such as one that was restored from a backup, gets a new key; those made before still work.
 
 Where the secrets go: `operator.toml` and `renter.toml` in the data folder, mode 0600, in the form of the user's
-configuration file. They are shown once, at the first start; afterwards `BURSA_CONFIG=<data>/renter.toml bursa …` uses
+configuration file. They are shown once, when they are made; afterwards `BURSA_CONFIG=<data>/renter.toml bursa …` uses
 one without showing it. That is why they are files: a command line with a key in it is seen by every user of the machine
 and kept by the shell's history, and a newcomer's own login in ~/.config/bursa is not ours to replace.
 """
@@ -22,6 +23,7 @@ from bursa.errors import ConfigError
 from bursa.hosts import DEMO_SELLERS, seed_demo
 from bursa.market import Command, Done, RegisterParty, VatScheme
 from bursa.money import Currency
+from bursa.ops import logs
 from bursa.services import Actor, Exchange
 from bursa.wire import InstrumentRequest, PartyRequest, Scope, TaxRequest, TopUpRequest, parse_id, show_id, show_micros
 
@@ -35,6 +37,7 @@ RENTER_TAX: Final = TaxRequest(
 RENTER_SCOPES: Final = frozenset({Scope.READ, Scope.TRADE, Scope.FUND})
 OPERATOR_SCOPES: Final = frozenset(Scope)
 _KEY_NAME: Final = "first start"
+_LOG: Final = logs.log("bursa.server")
 
 #: Who sends the first commands: the operator, before there is a key that says so.
 FOUNDER: Final = Actor(party_id=0, key_id=0, scopes=OPERATOR_SCOPES, is_operator=True, name="first start")
@@ -46,11 +49,15 @@ _FIND_KEY: Final = "SELECT 1 FROM bursa.api_keys WHERE party_id = %s AND name = 
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """A party to act as. ``secret`` is its key where it was made just now, else "". Its repr shows no secret."""
+    """A party to act as. ``secret`` is its key where it was made just now, else "". Its repr shows no secret.
+
+    ``is_renewed``: the party had a key, and the folder no file with it.
+    """
 
     party: str
     path: Path
     secret: str = ""
+    is_renewed: bool = False
 
     def __repr__(self) -> str:
         """Leave the secret out."""
@@ -127,27 +134,34 @@ async def found_parties(exchange: Exchange, data_dir: Path, url: str) -> FirstSt
 async def _make_credentials(
     exchange: Exchange, party_id: int, path: Path, url: str, *, scopes: frozenset[Scope], is_operator: bool = False
 ) -> Credentials:
-    """Issue the party's first key and store it, or, when there is one, only bring the stored URL up to date."""
+    """Issue a key and store it; where the party has one in its file, only bring the stored URL up to date."""
     party = show_id("party", party_id)
     async with exchange.writer.connection() as connection:
         found = await (await connection.execute(_FIND_KEY, (party_id, _KEY_NAME))).fetchone()
-    if found is not None:
-        _refresh_url(path, url)
+    if found is not None and _refresh_url(path, url):
         return Credentials(party, path)
-    made = await services.issue_key(
-        exchange.writer, party_id=party_id, name=_KEY_NAME, scopes=sorted(scopes), is_operator=is_operator
-    )
+    try:
+        made = await services.issue_key(
+            exchange.writer, party_id=party_id, name=_KEY_NAME, scopes=sorted(scopes), is_operator=is_operator
+        )
+    except services.RefusedError as error:
+        if found is None:
+            raise
+        # Whoever has that many keys does without this one; the exchange starts all the same.
+        _LOG.warning("%s is missing, and no new key was made: %s", path, error)
+        return Credentials(party, path)
     UserConfig(url, made.secret).write(path)
-    return Credentials(party, path, made.secret)
+    return Credentials(party, path, made.secret, is_renewed=found is not None)
 
 
-def _refresh_url(path: Path, url: str) -> None:
-    """Another start may listen elsewhere. A file that its owner took away or changed stays as it is."""
+def _refresh_url(path: Path, url: str) -> bool:
+    """Return whether there is a file. Another start may listen elsewhere; what its owner wrote into it stays."""
     if not path.exists():
-        return
+        return False
     try:
         stored = UserConfig.load(env={}, project_file=path.with_name("no-project-file"), user_file=path)
     except ConfigError:
-        return
+        return True
     if stored.key and stored.url != url:
         UserConfig(url, stored.key).write(path)
+    return True

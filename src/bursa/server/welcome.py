@@ -24,7 +24,8 @@ _MICROS_PER_CENT: Final = 10_000
 def write_welcome(settings: Settings, url: str, first: FirstStart, view: MarketView) -> str:
     """Return the text; the keys are in it only where they were made just now."""
     bursa_command = find_command()
-    is_new = bool(first.operator.secret or (first.renter and first.renter.secret))
+    parties = [party for party in (first.operator, first.renter) if party is not None]
+    renewed = [party.path.name for party in parties if party.is_renewed]
     lines = [
         f"bursa {bursa.__version__} runs on {url}  (Ctrl-C stops it)",
         f"  data       {'PostgreSQL of BURSA_DATABASE_URL' if settings.database_url else settings.data_dir}",
@@ -36,12 +37,19 @@ def write_welcome(settings: Settings, url: str, first: FirstStart, view: MarketV
     ]
     if first.renter is not None:
         lines += _show_party(
-            "renter", first.renter, f", US${RENTER_FUNDS} of play money" if first.renter.secret else ""
+            "renter",
+            first.renter,
+            f", US${RENTER_FUNDS} of play money" if first.renter.secret and not first.renter.is_renewed else "",
         )
-    if is_new:
+    if renewed:
+        missing = "key files" if len(renewed) == len(parties) else renewed[0]
+        lines += [f"  The folder had no {missing}: new keys were made; those made before still work."]
+    if any(party.secret for party in parties):
         lines += ["  The keys are shown this once, and stored in these files, which only you can read."]
     else:
-        lines += [f"  Keys were printed at the first start; make another with: {bursa_command} admin key create"]
+        place = "" if settings.database_url else f" --data {shlex.quote(str(settings.data_dir))}"
+        make = f"{bursa_command} admin key create{place}"
+        lines += [f"  Keys were printed at the first start; make another with: {make}"]
     actor = first.renter or first.operator
     lines += ["", "Try in a second shell:", "", f"  export BURSA_CONFIG={shlex.quote(str(actor.path))}"]
     lines += [f"  {bursa_command} {words}" for words in suggest(view)]

@@ -155,7 +155,8 @@ def _tell_unavailable(error: BursaError, trace_id: str) -> Problem:
         code = "QUEUE_FULL"
     elif isinstance(error, NotLeaderError):
         code = "NOT_LEADER"
-    detail = f"{error.field}: {error.expected}."
+    state = "" if error.value is None or error.value == "" else f"{error.value}; "
+    detail = f"{error.field}: {state}expected {error.expected}."
     return _problem(code, detail, trace_id=trace_id, retry_after_s=max(1, ceil(error.retry_after_s)))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+from msgspec import Meta
 
 from bursa.market import (
     CreditTopUp,
@@ -80,6 +82,8 @@ _TRANSFERS: Final = """
     ORDER BY transfer_id DESC LIMIT %(limit)s
 """
 _FOREVER_NS: Final = 2**62
+#: A balance in a cursor: a page of postings away from it the next cursor can still hold it, whoever made this one.
+_Running = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
 
 async def show_wallet(exchange: Exchange, actor: Actor) -> Wallet:
@@ -154,7 +158,7 @@ async def list_statement(
     running: dict[str, int] | None = None
     if cursor is not None:
         parameters["entry_id"], parameters["line"], running = read_cursor(
-            "statement", cursor, tuple[int, int, dict[str, int]]
+            "statement", cursor, tuple[int, int, dict[str, _Running]]
         )
     async with lend(exchange.reader) as rows:
         await rows.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")

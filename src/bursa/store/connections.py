@@ -28,6 +28,8 @@ POOL_WAITING_MAX: Final = 200
 #: How long a request waits for a connection of a pool, in seconds.
 POOL_WAIT_S: Final = 5.0
 
+#: The one encoding of a database that holds every text of ours; SQL_ASCII gives bytes instead of text.
+ENCODING: Final = "UTF8"
 #: Settings of a server that must not be off, or it may lose commits that it has confirmed.
 _DURABLE: Final = ("fsync", "synchronous_commit", "full_page_writes")
 
@@ -94,11 +96,21 @@ def role_dsn(dsn: str, role: Literal["app", "reader", "migrator"]) -> str:
 
 
 def check_server(link: psycopg.Connection[Row], *, allow_unsafe: bool = False) -> None:
-    """Refuse a server that is too old, or (unless allow_unsafe) may lose confirmed commits: DatabaseVersionError."""
+    """Refuse a server that is too old, a database that is not UTF8, or (unless allow_unsafe) one that may lose commits.
+
+    DatabaseVersionError: says what it is, and what is right.
+    """
     version = link.info.server_version
     if version < POSTGRES_MAJOR_MIN * 10_000:
         raise DatabaseVersionError(
             "server version", f"{version // 10_000}", f"PostgreSQL {POSTGRES_MAJOR_MIN} or newer"
+        )
+    encoding = link.info.parameter_status("server_encoding")
+    if encoding != ENCODING:
+        raise DatabaseVersionError(
+            f"encoding of the database {link.info.dbname}",
+            encoding,
+            f"{ENCODING}: CREATE DATABASE … ENCODING '{ENCODING}' TEMPLATE template0",
         )
     for name in () if allow_unsafe else _DURABLE:
         row = link.execute("SELECT current_setting(%s)", (name,)).fetchone()

@@ -67,6 +67,7 @@ _HARMLESS: Final = (
     "terminating connection",
     "authentication failed",
     "too many clients",
+    "connection to client lost",
 )
 
 
