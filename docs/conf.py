@@ -37,8 +37,10 @@ nitpick_ignore = [
 nitpick_ignore_regex = [
     (
         r"py:.*",
-        r"(collections|dataclasses|datetime|decimal|enum|fractions|httpx|logging|msgspec|pathlib|psycopg|psycopg_pool"
-        r"|types|typing)\..*",
+        (
+            r"(collections|dataclasses|datetime|decimal|enum|fractions|httpx|logging|msgspec|pathlib|psycopg"
+            r"|psycopg_pool|types|typing)\..*"
+        ),
     ),
     # Type variables, and names that a room keeps to itself.
     (r"py:class", r"bursa\.\w+\.\w+\.(T|T_co|Page|KnownKey)|bursa\.errors\._ApiDetails"),

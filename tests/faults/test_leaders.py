@@ -70,7 +70,7 @@ def test_of_two_standbys_one_leads_and_epochs_rise(crew: Crew, database: Databas
         with connect(database.dsn("superuser")) as connection:
             locks = connection.execute(
                 "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND objsubid = 1"
-                    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+                " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
             ).fetchone()
         assert locks == (1,)
         leader.start()
