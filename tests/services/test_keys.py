@@ -116,12 +116,14 @@ def test_a_key_makes_only_lesser_keys(database: Database) -> None:
     async def scene(world: World) -> None:
         exchange = world.exchange
         latest = NOON + timedelta(days=1)
-        request = wire.KeyRequest("maker", [Scope.ADMIN, Scope.READ], daily_cap="10", expires_at=latest)
+        scopes = [Scope.ADMIN, Scope.READ, Scope.TRADE]
+        request = wire.KeyRequest("maker", scopes, daily_cap="10", expires_at=latest)
         party = (await services.register_party(exchange, world.operator, wire.PartyRequest("Anna"))).body
         made = await services.create_party_key(exchange, world.operator, party.id, request)
         maker = await services.authenticate(exchange, made.secret)
         assert not maker.is_operator
         too_much = [
+            (wire.KeyRequest("k", [Scope.SELL], daily_cap="1", expires_at=latest), "scopes"),
             (wire.KeyRequest("k", [Scope.TRADE], daily_cap="1", expires_at=latest), "scopes"),
             (wire.KeyRequest("k", [Scope.READ], daily_cap="10.01", expires_at=latest), "daily_cap"),
             (wire.KeyRequest("k", [Scope.READ], expires_at=latest), "daily_cap"),

@@ -209,6 +209,9 @@ async def make_key(
     most = actor.daily_cap_micros
     if most is not None and (cap is None or cap > most):
         raise ForbiddenError("daily_cap", request.daily_cap, f"at most {show_micros(most)}, the cap of this key")
+    if most is not None and Scope.TRADE in request.scopes:
+        expected = "scopes without trade: keys made by a key with a daily cap would have caps of their own"
+        raise ForbiddenError("scopes", Scope.TRADE.value, expected)
     now_ns = exchange.clock()
     if request.expires_at is not None and parse_time(request.expires_at, "expires_at") <= now_ns:
         raise RefusedError("INVALID_FIELD", "expires_at", request.expires_at.isoformat(), "a time to come")
