@@ -73,7 +73,7 @@ def measure(dsn: str) -> Result:
         half = replay(connection, genesis(), result["read"]["rows"] // 2)
         data = half.engine.snapshot()
         connection.execute("DELETE FROM bursa.snapshots")  # the node left one at its end
-        write_snapshot(connection, half.seq, half.at_ns, half.digest, data)
+        write_snapshot(connection, half, data)
         restored = _timed(lambda: _restore(data))
         loaded = _timed(lambda: load(connection).seq - half.seq)
         whole, part = replay(connection, genesis()), load(connection)

@@ -110,8 +110,3 @@ class Operation:
     def path_names(self) -> tuple[str, ...]:
         """Names of the path's parameters, in order."""
         return tuple(part.partition("}")[0] for part in self.path.split("{")[1:])
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the answer is one party's own, not to be stored by anything between."""
-        return self.scopes is not None

@@ -153,13 +153,13 @@ def _read_snapshot(connection: Connection, seq: int) -> Position:
     return Position(Engine.restore(data), seq, at_ns, digest)
 
 
-def write_snapshot(connection: Connection, seq: int, at_ns: int, digest: bytes, data: bytes) -> None:
-    """Keep a snapshot of the state after a committed seq, and drop all but the newest ones."""
+def write_snapshot(connection: Connection, position: Position, data: bytes) -> None:
+    """Keep a snapshot of a committed position, and drop all but the newest ones."""
     with connection.transaction():
         connection.execute(
             "INSERT INTO bursa.snapshots (seq, at_ns, digest, data) VALUES (%s, %s, %s, %s)"
             " ON CONFLICT (seq) DO NOTHING",
-            (seq, at_ns, digest, data),
+            (position.seq, position.at_ns, position.digest, data),
         )
         connection.execute(
             "DELETE FROM bursa.snapshots WHERE seq NOT IN (SELECT seq FROM bursa.snapshots ORDER BY seq DESC LIMIT %s)",

@@ -21,16 +21,16 @@ from typing import Any, Final
 import psycopg
 
 from bursa.errors import BursaError, LogError, QueueFullError, UnavailableError
-from bursa.market import Command
+from bursa.market import IDEMPOTENCY_COMMANDS_MAX, Command
 from bursa.ops import metrics
 from bursa.sequencer.clock import Clock, GuardedClock
 from bursa.sequencer.feed import Feed
 from bursa.sequencer.inbox import InboxClient, InboxReader
-from bursa.sequencer.log import Position, apply_row, check_row, load, read_rows, record_of
+from bursa.sequencer.log import Position, apply_row, check_row, load, read_rows, record_of, write_snapshot
 from bursa.sequencer.lookup import Lookup
 from bursa.sequencer.records import Answer, Record
 from bursa.sequencer.sequencer import Sequencer
-from bursa.sequencer.snapshots import SNAPSHOT_COMMANDS, Schedule, fork_snapshot, keep_snapshot
+from bursa.sequencer.snapshots import SNAPSHOT_COMMANDS, Schedule, fork_snapshot
 from bursa.sequencer.writer import LOG_CHANNEL, Writer
 
 #: Key of the advisory lock that the leader's session holds ("bursa" in ASCII).
@@ -45,8 +45,6 @@ LOOK_AT_LEADER_S: Final = 1.0
 SUBMIT_PATIENCE_S: Final = 5.0
 #: Pauses between attempts to start over, in seconds.
 RETRY_PAUSES_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-#: Commands whose places are fetched when a term begins.
-RECENT_COMMANDS: Final = 32_768
 #: A leader that stops leaves a snapshot when so many commands came after the last one.
 FAREWELL_COMMANDS: Final = 1_000
 #: What must find room on a disk that was full before somebody leads again, in bytes.
@@ -354,7 +352,7 @@ class Node:
         connection = self._connect()
         row = connection.execute("SELECT max(seq) FROM bursa.snapshots").fetchone()
         self._snapshot_seq = row[0] or 0 if row is not None else 0
-        rows = connection.execute(_RECENT_SQL, (RECENT_COMMANDS,)).fetchall()
+        rows = connection.execute(_RECENT_SQL, (IDEMPOTENCY_COMMANDS_MAX,)).fetchall()
         return [(command_id, seq, at_ns) for command_id, seq, at_ns in reversed(rows)], connection
 
     # ---- snapshots -------------------------------------------------------------------------------------
@@ -385,7 +383,7 @@ class Node:
 
     def _keep_snapshot(self, position: Position, data: bytes) -> None:
         with self._connect() as connection:
-            keep_snapshot(connection, position, data)
+            write_snapshot(connection, position, data)
 
 
 class _Stop:

@@ -11,12 +11,10 @@ import os
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
-
-import psycopg
+from typing import Final
 
 from bursa.errors import StoreError
-from bursa.sequencer.log import Position, write_snapshot
+from bursa.sequencer.log import Position
 
 #: A snapshot is taken after so many commands …
 SNAPSHOT_COMMANDS: Final = 100_000
@@ -85,8 +83,3 @@ def _write_and_exit(position: Position, writer: int) -> None:
         status = 0
     finally:
         os._exit(status)
-
-
-def keep_snapshot(connection: psycopg.Connection[tuple[Any, ...]], position: Position, data: bytes) -> None:
-    """Store a snapshot of a committed position."""
-    write_snapshot(connection, position.seq, position.at_ns, position.digest, data)

@@ -17,7 +17,16 @@ from bursa.market import Engine, audit
 from bursa.money import Currency
 from bursa.sequencer.batch import Batch, Ledgers
 from bursa.sequencer.copying import stream
-from bursa.sequencer.log import Position, apply_row, check_row, decode_command, genesis, newest_snapshot, read_rows
+from bursa.sequencer.log import (
+    Position,
+    apply_row,
+    check_row,
+    decode_command,
+    genesis,
+    newest_snapshot,
+    read_rows,
+    replay,
+)
 from bursa.sequencer.rows import Rows
 from bursa.sequencer.tables import CHANGES, COPIED, REBUILT, Table, change_sql, copy_sql
 
@@ -50,7 +59,7 @@ def verify(dsn: str, *, from_genesis: bool = True) -> VerifyReport:
         start = genesis() if from_genesis else newest_snapshot(connection) or genesis()
         is_whole = start.seq == 0
         try:
-            position = _rebuild(connection, start) if is_whole else _replay(connection, start)
+            position = _rebuild(connection, start) if is_whole else replay(connection, start)
         except LogError as error:
             return VerifyReport(is_ok=False, seq=start.seq, digest="", commands=0, differences=(f"log: {error}",))
         differences = [f"engine: {text}" for text in audit(position.engine)]
@@ -68,16 +77,6 @@ def verify(dsn: str, *, from_genesis: bool = True) -> VerifyReport:
 
 
 # ---- replaying ---------------------------------------------------------------------------------------------
-
-
-def _replay(connection: Connection, position: Position) -> Position:
-    """Carry out the rows after a snapshot, checking chain and outcomes."""
-    engine, seq, at_ns, digest = position
-    for row in read_rows(connection, seq):
-        check_row(row, digest)
-        apply_row(engine, row)
-        seq, at_ns, digest = row.seq, row.at_ns, row.digest
-    return Position(engine, seq, at_ns, digest)
 
 
 def _rebuild(connection: Connection, position: Position) -> Position:
